@@ -1,4 +1,4 @@
-"""The run folder: what a run leaves on disk, written once and read in one place."""
+"""Write and read run folders: the files that a run leaves on the disk."""
 
 from ictcli.runs.folder import Run, free_folder, is_run
 from ictcli.runs.records import FORMAT

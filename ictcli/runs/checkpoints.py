@@ -2,11 +2,11 @@
 
 | path in RUN/checkpoints | is |
 |---|---|
-| step-*/ | what the engine saves, and state.json |
+| step-*/ | weights and optimiser state, as the engine saves them, and state.json |
 | step-*/manifest.json | the format, and size and SHA-256 of every other file there |
 
-A folder gets its name when all of it is on the disk. Every state.json names the best so far by
-`checkpoint.best`, which is kept besides the newest.
+A checkpoint is written to a temporary folder, which is renamed when it is complete. The best
+checkpoint by the metric `checkpoint.best` is kept besides the newest; state.json names its step.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ from ictcli.types import BoolArray
 FORMAT = 2
 STATE = "state.json"
 DAMAGE = (ValueError, KeyError, TypeError, FileNotFoundError, SafetensorError)
-"""What reading a damaged checkpoint raises; a full memory or a failing disk raises others."""
+"""Exceptions raised by reading a damaged checkpoint, but not by a disk error or lack of memory."""
 
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 Seconds = Annotated[float, Field(ge=0)]
@@ -45,45 +45,45 @@ Seconds = Annotated[float, Field(ge=0)]
 
 @dataclass(config=ConfigDict(strict=True, allow_inf_nan=False))
 class State:
-    """The content of a checkpoint besides weights and optimiser; all else follows from the step. A
-    field that an older checkpoint lacks takes its default; unknown keys are ignored."""
+    """Counters and totals of a run, saved with each checkpoint. Fields that are missing in an older
+    checkpoint take their defaults; unknown keys are ignored."""
 
     step: Count = 0
     sft: Count = 0
-    """Supervised steps made."""
+    """Number of supervised steps done."""
     nonfinite: Count = 0
-    """Steps skipped in a row for a loss, gradient or logit that was not finite."""
+    """Consecutive steps skipped because a loss, gradient or logit was not finite."""
     skipped: Count = 0
     first_entropy: float | None = None
     tokens_sampled: Count = 0
     tokens_kept: Count = 0
     redrawn: Count = 0
-    """Rollouts of prompts drawn again."""
+    """Number of rollouts sampled for replacement prompts (`sampling.redraw`)."""
     wall_s: Seconds = 0.0
-    """Seconds of the run, from loading the model on."""
+    """Wall-clock seconds of the run, loading included, summed over resumes."""
     cpu_s: Seconds = 0.0
-    """The same of its processes' CPU time."""
+    """CPU seconds of the process over the same time."""
     train_s: Seconds = 0.0
-    """Seconds of the steps alone."""
+    """Wall-clock seconds of the training steps alone."""
     best_metric: str = ""
-    """`checkpoint.best`; empty = not set."""
+    """Metric that `checkpoint.best` names; empty = not set."""
     best_step: Count = 0
     """The step of the best checkpoint so far; 0 = none."""
     best_value: float | None = None
     budget: BudgetState = field(default_factory=BudgetState)
     recipe: str = field(default="", compare=False)
-    """SHA-256 of the recipe that it was saved with."""
+    """SHA-256 of the run's recipe when the checkpoint was saved."""
 
     @model_validator(mode="after")
-    def _best_was_reached(self) -> Self:
+    def _best_is_consistent(self) -> Self:
         if self.best_step > self.step:
-            raise ValueError("the best step is still to come")
+            raise ValueError("best_step is later than step")
         if (self.best_step > 0) != (self.best_value is not None):
-            raise ValueError("a best step has a value, and nothing else has")
+            raise ValueError("best_step and best_value must be set together")
         return self
 
     def add(self, metrics: StepMetrics, batch: Batch, kept: BoolArray) -> None:
-        """Add a finished step to the totals; `kept` (B, T) are the tokens it trained."""
+        """Add a finished step to the totals; `kept` (B, T) marks its trained tokens."""
         self.step = metrics.step
         self.tokens_sampled += batch.tokens_sampled
         self.redrawn += len(batch.redrawn)
@@ -95,7 +95,7 @@ class State:
 
 
 def stopwatch() -> Callable[[State], None]:
-    """Return what adds the seconds since its last call to a state."""
+    """Return a function that adds the seconds since its last call to a state's wall_s and cpu_s."""
     last = time.perf_counter(), time.process_time()
 
     def add(state: State) -> None:
@@ -112,21 +112,21 @@ _STATE = TypeAdapter(State)
 
 
 class DamagedError(ValueError):
-    """A checkpoint is not what was saved; the message says which file."""
+    """A file of a checkpoint is missing or altered; the message names the file."""
 
 
 def folders(run: Path) -> list[Path]:
-    """Return every folder with a checkpoint's name, by step."""
+    """Return all checkpoint folders of a run, complete or not, oldest first."""
     return [path for _, path in numbered(run / "checkpoints", r"step-(\d+)") if path.is_dir()]
 
 
 def complete(run: Path) -> list[Path]:
-    """Return the checkpoints with a manifest, oldest first; `check` compares it with files."""
+    """Return the checkpoints that have a manifest, oldest first. Their files are not checked."""
     return [path for path in folders(run) if (path / MANIFEST).is_file()]
 
 
 def step_of(checkpoint: Path) -> int:
-    """Return the step of a checkpoint's folder."""
+    """Return the step in the name of a checkpoint's folder."""
     return int(checkpoint.name.removeprefix("step-"))
 
 
@@ -135,8 +135,8 @@ def path_of(run: Path, step: int) -> Path:
 
 
 def save(run: Path, engine: Engine, state: State, recipe: str) -> Path:
-    """Save a checkpoint, with the hash of its recipe. RunFailedError where the disk is full or
-    fails; earlier checkpoints are kept."""
+    """Save a checkpoint, and return its folder; `recipe` is the hash of the run's recipe.
+    RunFailedError if the disk is full or fails; earlier checkpoints are kept."""
     path = path_of(run, state.step)
     try:
         with new_folder(path) as folder:
@@ -148,17 +148,17 @@ def save(run: Path, engine: Engine, state: State, recipe: str) -> Path:
         full = is_disk_full(error)
         reason = "No space is left on the disk" if full else error.strerror or str(error)
         earlier = complete(run)
-        stands = f"{earlier[-1]} stands" if earlier else "no checkpoint was saved before"
+        newest = f"the newest checkpoint is {earlier[-1]}" if earlier else "there is no checkpoint"
         raise RunFailedError(
-            f"{reason}: step {state.step} could not be saved ({error.filename or path}); {stands}.",
-            f"{'free some space' if full else 'fix that'}, then: {command('resume', run)}",
+            f"{reason}: step {state.step} could not be saved ({error.filename or path}); {newest}.",
+            f"{'free some space' if full else 'fix the disk'}, then: {command('resume', run)}",
         ) from error
     return path
 
 
 def check(path: Path) -> State:
-    """Compare a checkpoint with its manifest; return its state. DamagedError where a file is
-    missing, cut short or altered; UserError where another version of ictcli wrote it."""
+    """Compare a checkpoint with its manifest, and return its state. DamagedError if a file is
+    missing or altered; UserError if another version of ictcli wrote the checkpoint."""
     file = path / MANIFEST
     written = read_record(file, Format, strict=False)
     if written and written.format != FORMAT:
@@ -168,17 +168,17 @@ def check(path: Path) -> State:
         )
     manifest = read_record(file, Manifest, strict=False)
     if manifest is None or STATE not in manifest.files:
-        raise DamagedError(f"{MANIFEST} is {'not what was saved' if file.exists() else 'missing'}")
+        raise DamagedError(f"{MANIFEST} is {'altered' if file.exists() else 'missing'}")
     for name, record in manifest.files.items():
         if not (path / name).is_file():
             raise DamagedError(f"{name} is missing")
         if not is_unchanged(path / name, record):
-            raise DamagedError(f"{name} is not what was saved")
+            raise DamagedError(f"{name} is altered")
     state = _state(path)
     if state is None or not state.recipe:
         raise DamagedError(f"{STATE} is not the state of a run")
     if state.step != step_of(path):
-        raise DamagedError(f"{STATE} is that of step {state.step}")
+        raise DamagedError(f"{STATE} is from step {state.step}")
     return state
 
 
@@ -190,9 +190,8 @@ def _state(path: Path) -> State | None:
 
 
 def read(path: Path, engine: Engine, recipe: Mapping[str, Any]) -> State:
-    """Restore an engine to a checkpoint of this recipe; returns its state. Raises one of DAMAGE
-    where a file is damaged, before the engine is touched; UserError where another version or recipe
-    made it."""
+    """Load a checkpoint into the engine, and return its state. Raise one of DAMAGE if a file is
+    damaged, and UserError if another version of ictcli or another recipe made the checkpoint."""
     state = check(path)
     run = path.parent.parent
     began = read_environment(run).model_copy(update={"recipe_sha256": state.recipe})
@@ -202,14 +201,11 @@ def read(path: Path, engine: Engine, recipe: Mapping[str, Any]) -> State:
     return state
 
 
-# The best
-
-
 def update_best(state: State, metric: str | None, metrics: StepMetrics, *, due: bool) -> bool:
-    """Return whether the step is better than all before by `metric`; if so, record it in the state.
+    """Record a step in the state if it is the best so far by `metric`; return whether it is.
 
-    Compares only steps whose checkpoint is `due`, or steps with an evaluation where `metric` is of
-    evaluation: so a run that was stopped and resumed in between has the same best.
+    Only steps with a regular checkpoint (`due`) are compared, or steps with an evaluation if the
+    metric is eval/*. So a stop and a resume do not change which step is the best.
     """
     if state.best_metric != (metric or ""):
         state.best_metric, state.best_step, state.best_value = metric or "", 0, None
@@ -226,19 +222,16 @@ def update_best(state: State, metric: str | None, metrics: StepMetrics, *, due: 
 
 
 def prune(run: Path, state: State, last: int) -> None:
-    """Delete all checkpoints up to the state but the `last` newest and the best."""
+    """Delete the checkpoints up to the state's step, except the `last` newest and the best."""
     earlier = [path for path in complete(run) if step_of(path) <= state.step]
     for path in earlier[:-last]:
         if step_of(path) != state.best_step:
             drop(path)
 
 
-# Using one
-
-
 def best_of(run: Path) -> Path | None:
-    """Return the checkpoint that the summary or else the newest checkpoint names as the best, there
-    or not; None where none is named."""
+    """Return the folder of the best checkpoint as named in summary.json or else in the newest
+    state.json; None if neither names one. The folder may not exist."""
     summary = read_record(run / "summary.json", Summary, strict=False)
     if summary and summary.best:
         return path_of(run, summary.best.step) if summary.best.step else None
@@ -250,7 +243,7 @@ def best_of(run: Path) -> Path | None:
 
 
 def pick(run: Path, which: str) -> Path:
-    """Return the checkpoint `best`, or that of a step, checked. UserError if there is none."""
+    """Return a checkpoint by `which`, "best" or a step. UserError if it is missing or damaged."""
     steps = ", ".join(str(step_of(path)) for path in complete(run)) or "none"
     if which == "best":
         path = best_of(run)
@@ -275,28 +268,25 @@ def pick(run: Path, which: str) -> Path:
 
 
 def check_finished(run: Path, *names: str) -> None:
-    """Raise UserError, with the last checkpoint, where a run has none of those folders."""
+    """Raise UserError if a run has none of these folders of exported weights."""
     if any((run / name).is_dir() for name in names):
         return
     steps = [step_of(path) for path in complete(run)]
-    other = f", or take its last checkpoint: --checkpoint {steps[-1]}" if steps else ""
-    raise UserError(f"The run {run} has no finished model yet.", f"{command('resume', run)}{other}")
-
-
-# Removing old ones
+    last = f", or use its last checkpoint: --checkpoint {steps[-1]}" if steps else ""
+    raise UserError(f"The run {run} has no finished model yet.", f"{command('resume', run)}{last}")
 
 
 def old_checkpoints(run: Path, *, finished: bool = False) -> list[Path]:
-    """Return the checkpoints older than the newest undamaged one, from which a run is resumed,
-    without the best. Of a `finished` run all but the best."""
+    """Return the checkpoints that can be deleted: all older than the newest undamaged one, except
+    the best. With `finished`, a finished run keeps only its best checkpoint."""
     saved, best = folders(run), best_of(run)
     if not (finished and (run / "summary.json").is_file()):
-        newest = next((at for at in reversed(range(len(saved))) if _whole(saved[at])), 0)
+        newest = next((n for n in reversed(range(len(saved))) if _undamaged(saved[n])), 0)
         saved = saved[:newest]
     return [path for path in saved if path != best]
 
 
-def _whole(path: Path) -> bool:
+def _undamaged(path: Path) -> bool:
     try:
         check(path)
     except (*DAMAGE, UserError):
@@ -305,7 +295,7 @@ def _whole(path: Path) -> bool:
 
 
 def remove_checkpoints(old: Iterable[Path]) -> None:
-    """Raise UserError if a run is trained now, or may not be read (see `check_inside`)."""
+    """Delete checkpoints. UserError if their run is in use, or links to files elsewhere."""
     for path in old:
         check_inside(path.parents[1])
         with locked(path.parents[1], "run folder", "--run"):

@@ -1,4 +1,4 @@
-"""Runs side by side: the keys and libraries that differ, and what the runs reached.
+"""Compare runs: settings and library versions that differ, and the results of each run.
 
 `ictcli compare` tests differences between methods, over seeds.
 """
@@ -21,11 +21,11 @@ TOTALS = (
     *("steps_skipped", "peak_bytes"),
 )
 Differing = dict[str, list[Any]]
-"""By dotted name, the value of each run."""
+"""The value in each run, by the dotted name of a key that differs."""
 
 
 class Result(Scored):
-    """What a run reached and took, as far as it is known."""
+    """Scores and totals of a run; those that are not known are left out."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -33,12 +33,12 @@ class Result(Scored):
     scores: dict[str, Interval]
 
     def value(self, name: str) -> Interval | float | None:
-        """Return a score, or another figure by its name: `problems`, or one of `TOTALS`."""
+        """Return a score by its name, or `problems`, or one of `TOTALS`; None if it is unknown."""
         return self.scores.get(name) or getattr(self, name, None)
 
 
 class RunDiff(RunRecord):
-    """The differences of two runs or more from the first."""
+    """The differences between two or more runs."""
 
     runs: list[Entry]
     recipe: Differing
@@ -48,14 +48,14 @@ class RunDiff(RunRecord):
 
 
 def difference(runs: Sequence[Path]) -> RunDiff:
-    """Compare two runs or more with the first."""
+    """Return the differences between two or more runs."""
     recipes = [read_record(run / "recipe.toml", RecipeRecord, strict=False) for run in runs]
     environments = [read_environment(run) for run in runs]
-    places = [e.model_dump(exclude={"command", "data"}, exclude_unset=True) for e in environments]
+    tables = [e.model_dump(exclude={"command", "data"}, exclude_unset=True) for e in environments]
     return RunDiff(
         runs=[entry(run, "eval/after.jsonl") for run in runs],
         recipe=differing([recipe.to_json() if recipe else {} for recipe in recipes]),
-        environment=differing(places),
+        environment=differing(tables),
         data=differing([environment.data.to_json() for environment in environments]),
         results=[_result(run) for run in runs],
     )

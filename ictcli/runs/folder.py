@@ -1,20 +1,20 @@
-"""The run folder: everything a run reads again, and a lock against a second process.
+"""The run folder: the files of a run, and a lock that keeps a second process out.
 
 | path | is |
 |---|---|
 | recipe.toml | the resolved recipe; `ictcli train RUN/recipe.toml` repeats the run |
 | environment.json | versions, device, dtype, seed, and checksums of recipe, model and data |
-| metrics.jsonl | one line a step; a resumed run's equals an uninterrupted one's |
+| metrics.jsonl | one line a step; the same whether or not the run was interrupted |
 | sft.jsonl | one line a supervised step (`sft.data`) |
-| timings.jsonl | one line a step: seconds and memory, which no two runs share |
+| timings.jsonl | one line a step: seconds and memory, which differ between repeats |
 | rollouts/step-*.safetensors | recorded rollouts: tokens, statistics, kept mask, texts |
 | eval/*.json, eval/*.jsonl | evaluations and their samples |
-| checkpoints/ | what it resumes from: `ictcli.runs.checkpoints` |
+| checkpoints/ | the states to resume from: `ictcli.runs.checkpoints` |
 | model/ | the final model in Hugging Face layout |
-| summary.json | before, after, and the totals |
-| manifest.json | checksums of what is written once: `ictcli.runs.manifest` |
+| summary.json | scores before and after training, and totals |
+| manifest.json | checksums of the finished files: `ictcli.runs.manifest` |
 | failure.json | why the last process failed, if it did |
-| tensorboard/, wandb/ | what trackers keep (`ictcli.tracking`) |
+| tensorboard/, wandb/ | files of the trackers: `ictcli.tracking` |
 """
 
 import contextlib
@@ -59,13 +59,12 @@ class Run:
 
     @staticmethod
     def create(folder: Path, recipe: Recipe) -> "Run":
-        """Return a new run folder. UserError where the path is taken, or holds a link (see
-        `check_inside`)."""
-        # a process that was killed before it wrote the recipe leaves no more than these
-        there = folder.iterdir() if folder.is_dir() else [folder] * folder.exists()
-        if any(path.name != ".lock" and not files.is_leftover(path) for path in there):
+        """Create and lock a run folder. UserError if the path is taken."""
+        # a process killed before it wrote the recipe leaves a lock and temporary files
+        present = folder.iterdir() if folder.is_dir() else [folder] * folder.exists()
+        if any(path.name != ".lock" and not files.is_leftover(path) for path in present):
             ways = "--run OTHER takes another folder"
-            if is_run(folder):  # never advise to delete what is not ours
+            if is_run(folder):  # never advise to delete any other folder
                 ways = (
                     f"{command('resume', folder)} continues it; {ways}; "
                     f"rm -r {shell_word(folder)} starts over"
@@ -83,7 +82,7 @@ class Run:
 
     @staticmethod
     def open(folder: Path) -> tuple["Run", Recipe]:
-        """Return an existing run folder and its recipe. UserError where it may not be read."""
+        """Lock a run folder; return it and its recipe. UserError if it cannot be resumed."""
         if not is_run(folder):
             raise UserError(
                 f"{folder} is not a run folder: it has no recipe.toml.",
@@ -106,13 +105,13 @@ class Run:
 
     @property
     def file(self) -> RecipeFile:
-        """recipe.toml as it was written, or read when the run was opened."""
+        """Return recipe.toml as last written or read."""
         self._file = self._file or read_run(self.folder)
         return self._file
 
     @property
     def recipe(self) -> Mapping[str, Any]:
-        """The tables of `file`."""
+        """Return the keys and tables of recipe.toml."""
         return self.file.data
 
     def __enter__(self) -> Self:
@@ -128,8 +127,8 @@ class Run:
 
     @contextlib.contextmanager
     def _discarded_if_unused(self) -> Generator[None]:
-        """Empty a folder in which nothing was done within, so that the corrected command can use
-        its name. A run that started keeps failure.json."""
+        """On a UserError, empty the folder if it has no results yet, so that the corrected command
+        can use its name. The failure.json of a RunFailedError counts as a result."""
         try:
             yield
         except InterruptedRunError:
@@ -144,33 +143,31 @@ class Run:
                         path.unlink()
             raise
 
-    # Checkpoints
-
     def checkpoints(self) -> list[Path]:
         """Return the complete checkpoints, oldest first."""
         return checkpoints.complete(self.folder)
 
     def checkpoint(self, engine: Engine, state: State, last: int) -> Path:
-        """Save a checkpoint; delete all but the `last` newest and the best."""
+        """Save a checkpoint, then delete all except the `last` newest and the best."""
         for file in self.folder.glob("*.jsonl"):
-            files.sync(file)  # a checkpoint counts their lines
+            files.sync(file)  # the checkpoint is of no use without their lines
         files.sync(self.folder)
         path = checkpoints.save(self.folder, engine, state, of_recipe(self.recipe))
         checkpoints.prune(self.folder, state, last)
         return path
 
     def restore(self, engine: Engine, say: Callable[[str], None]) -> State:
-        """Restore engine and metrics to the newest undamaged checkpoint, or to the beginning where
-        none was saved. `say` gets a sentence for each damaged one."""
+        """Restore the engine and the files of the run to its newest undamaged checkpoint, or to
+        step 0 if none was saved. `say` gets a sentence for each damaged checkpoint."""
         files.sweep(self.folder)
-        state = engine.ranks.broadcast(self._newest(engine, say))  # other ranks have none
+        state = engine.ranks.broadcast(self._newest(engine, say))  # only rank 0 has checkpoints
         if state != State():
             engine.align()
         steps = sum(line.step <= state.step for line in self.metrics())
         if steps != state.step:
             raise UserError(
                 f"{self.folder / 'metrics.jsonl'} has {steps} of {state.step} steps: "
-                "lines were taken out.",
+                "lines are missing.",
                 "put the file back, or train again",
             )
         manifest.leave(self.folder, *STEPS, SFT)
@@ -197,28 +194,26 @@ class Run:
             )
         return State()
 
-    # What a step leaves
-
     def metrics(self) -> list[StepMetrics]:
-        """Return the steps of metrics.jsonl."""
+        """Return the records of metrics.jsonl, one a step."""
         return read_lines(self.folder / "metrics.jsonl", StepMetrics)
 
     def append(self, record: StepMetrics | StepTimings | SftMetrics) -> None:
-        """Add a step's line to the file of its kind."""
+        """Append a record to the JSONL file of its class."""
         with files.appended(self.folder / LINES[type(record)]) as file:
             file.write(record.to_line().encode())
-        self._tell(LINES[type(record)], record)
+        self._notify(LINES[type(record)], record)
 
     def record_rollouts(
         self, step: int, batch: Batch, kept: BoolArray, weights: FloatArray
     ) -> None:
-        """Record a batch with everything its training was decided on (see `read_rollouts`)."""
+        """Record a batch with its trained tokens and their weights (see `read_rollouts`)."""
         name = f"rollouts/step-{step:06d}.safetensors"
         with manifest.rewriting(self.folder, name):
             write_rollouts(self.folder / name, step, batch, kept, weights)
 
     def write_recipe(self, recipe: Recipe, steps: int | None = None) -> None:
-        """Write recipe.toml; with `steps`, change these and nothing else of it."""
+        """Write recipe.toml; with `steps`, change only that key of the existing file."""
         text = to_toml(recipe) if steps is None else table_to_toml({**self.recipe, "steps": steps})
         path = self.folder / "recipe.toml"
         with manifest.rewriting(self.folder, path.name):
@@ -226,17 +221,17 @@ class Run:
         self._file = RecipeFile(str(path), path, parse_toml(text))
 
     def write(self, name: str, record: Record) -> None:
-        """Write a JSON file of the folder: the fields that are set."""
+        """Write a record to a JSON file of the folder, without fields that are not set."""
         with manifest.rewriting(self.folder, name):
             files.write_json(self.folder / name, record.model_dump(exclude_unset=True))
-        self._tell(name, record)
+        self._notify(name, record)
 
-    def _tell(self, name: str, record: Record) -> None:
+    def _notify(self, name: str, record: Record) -> None:
         if self.listener:
             self.listener(name, record)
 
     def read(self, name: str, kind: type[R]) -> R | None:
-        """Return a JSON file of the folder, or None where it is not there yet. UserError where it
+        """Return a JSON file of the folder as a record; None if it does not exist. UserError if it
         is damaged, or another version of ictcli wrote it."""
         return read_record(self.folder / name, kind)
 
@@ -246,7 +241,7 @@ def is_run(folder: Path) -> bool:
 
 
 def free_folder(base: Path, name: str) -> Path:
-    """Return base/name, or base/name-2, -3, ... where it is taken."""
+    """Return base/name, or the first free one of base/name-2, -3, ... if it exists."""
     path, number = base / name, 1
     while path.exists():
         number += 1

@@ -1,5 +1,4 @@
-"""Runs by name, a path or what `ictcli runs ls` calls a run in runs/, and every one under a folder,
-a line each."""
+"""Find a run by its path or its name in runs/, and list the runs below a folder."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,40 +24,40 @@ from ictcli.runs.records import (
 )
 
 RUNS = Path("runs")
-"""Where `ictcli train` and `ictcli compare` make their folders."""
+"""Folder in which `ictcli train` and `ictcli compare` create runs."""
 State = Literal["finished", "running", "stopped", "failed", "damaged"]
 LEFT = ("metrics.jsonl", "checkpoints", "summary.json", "environment.json")
-"""Files that mark a run folder without a recipe: it was lost, or not yet written."""
+"""Files that show a folder to be a run even if recipe.toml is missing."""
 DEPTH = 6
 LATEST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
-"""A file may say of itself that it is younger."""
+"""Upper limit for modification times of files, which may be out of range."""
 
 
 class Entry(RunRecord):
-    """A run at a glance; what is not known is None or empty."""
+    """A line of `ictcli runs ls`; unknown values are None or empty."""
 
     run: str
     state: State
     model: str
     task: str
     data_name: str
-    """Name of the problems: the user's file, or the task."""
+    """Name of the data set: a file's name or the task."""
     method: str
     seed: int | None
     step: int
     steps: int | None
     before: float | None
-    """pass@1, or of the least k there is, before training."""
+    """pass@1 before training, or pass@k of the least k evaluated."""
     after: float | None
-    """At the end, or at the newest evaluation."""
+    """The same score after training, or at the newest evaluation so far."""
     when: str
-    """When it was last written to, in UTC."""
+    """Time of the run's last write, in UTC."""
     seconds: float | None
     note: str
 
 
 def find_runs(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
-    """Yield the runs at and below a folder, in the order of their names; not within another run."""
+    """Yield the runs at and below a folder, by name; runs inside a run are left out."""
     if any(os.path.lexists(folder / name) for name in ("recipe.toml", *LEFT)):
         yield folder
         return
@@ -76,7 +75,7 @@ def find_runs(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
 
 
 def find_run(name: Path) -> Path:
-    """Find a run's folder; UserError too if it may not be read (see `check_inside`)."""
+    """Return `find_folder(name)`. UserError too if it is a run that links to files elsewhere."""
     return _checked(find_folder(name))
 
 
@@ -87,8 +86,8 @@ def _checked(path: Path) -> Path:
 
 
 def find_folder(name: Path) -> Path:
-    """Return the path itself if it exists, else the one in runs/. UserError, with the nearest name,
-    where neither exists; whether it is a run is for the caller to see."""
+    """Return the path `name` if it exists, else runs/`name`. UserError, which suggests the nearest
+    name, if neither exists. Whether the folder is a run is not checked."""
     if path := existing(name):
         return path
     raise UserError(
@@ -98,8 +97,8 @@ def find_folder(name: Path) -> Path:
 
 
 def find_model(name: str) -> str:
-    """Return the same for a model: hub ids and `builtin:NAME` pass. UserError for a name that is
-    only similar to a run's."""
+    """Return the path of a model or run, as `find_folder` does; a hub id or `builtin:NAME` is
+    returned unchanged. UserError if the name is only similar to a run's."""
     if ":" in name or typed_path(name).exists():
         _checked(Path(name))
         return name
@@ -116,12 +115,12 @@ def find_model(name: str) -> str:
 
 
 def existing(name: Path) -> Path | None:
-    """Return the path itself if it exists, else the one in runs/ if that does."""
+    """Return the path `name` if it exists, else runs/`name` if that exists, else None."""
     return next((path for path in (name, RUNS / name) if path.exists()), None)
 
 
 def shown(run: Path) -> str:
-    """Return the shortest name that `find_run` takes for a run."""
+    """Return the shortest name by which `find_run` finds a run."""
     if not run.is_relative_to(RUNS):
         return str(run)
     name = run.relative_to(RUNS)
@@ -134,20 +133,19 @@ def _nearest(name: str) -> str:
 
 
 def list_runs(folder: Path) -> list[Entry]:
-    """Return every run at and below a folder, the one written to last at the end."""
+    """Return the entries of all runs at and below a folder, the most recently written last."""
     return sorted((entry(run) for run in find_runs(folder)), key=lambda run: (run.when, run.run))
 
 
 def entry(run: Path, *more: str) -> Entry:
-    """Return one run, from what its folder holds. Its results, and files of the names `more`, are
-    compared with its manifest. Nothing is read of a folder that may not be (see `check_inside`),
-    and a damaged one has an entry too."""
+    """Return the entry of a run, read from its folder. The entry's note names results, and files
+    that match `more`, with a wrong checksum, and says why a damaged run cannot be read."""
     try:
         check_inside(run)
         return _entry(run, *more)
     except UserError as error:
         return _unread(run, error.message)
-    except Exception as error:  # the other runs of a list do not depend on it
+    except Exception as error:  # one bad folder must not hide the other runs
         return _unread(run, f"cannot be read: {error!r}")
 
 
@@ -159,14 +157,14 @@ def _entry(run: Path, *more: str) -> Entry:
     notes = [note] * bool(note)
     if summary and summary.unlearned:
         notes.append("nothing was learned")
-    if state != "running":  # it writes them
+    if state != "running":  # else its files are still being written
         altered = manifest.altered(run, *manifest.RESULTS, "eval/*.json", *more)
         notes += [f"{name} {why}" for name, why in altered.items()]
     before, after = _scores(run, summary)
     timings = () if summary else read_lines(run / "timings.jsonl", StepTimings)
     steps = [(line.sample_s or 0.0) + (line.update_s or 0.0) for line in timings]
     files = (run / name for name in ("summary.json", "metrics.jsonl", "recipe.toml"))
-    at = changed(*files) or changed(run)
+    modified = changed(*files) or changed(run)
     return Entry(
         run=str(run),
         state=state,
@@ -179,7 +177,7 @@ def _entry(run: Path, *more: str) -> Entry:
         steps=recipe.steps if recipe else None,
         before=before,
         after=after,
-        when=_when(at),
+        when=_when(modified),
         seconds=summary.wall_s if summary else sum(steps) if steps else None,
         note="; ".join(notes),
     )
@@ -193,8 +191,8 @@ def _unread(run: Path, why: str) -> Entry:
     return Entry.model_validate({**unknown, **empty, **values})
 
 
-def _when(at: float | None) -> str:
-    seconds = min(max(at or 0, 0), LATEST)
+def _when(modified: float | None) -> str:
+    seconds = min(max(modified or 0, 0), LATEST)
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
@@ -202,8 +200,8 @@ def _state(run: Path, recipe: RecipeRecord | None, summary: Summary | None) -> t
     if in_use(run):
         return "running", ""
     if recipe is None:
-        there = (run / "recipe.toml").exists()
-        return "damaged", f"recipe.toml {'cannot be read' if there else 'is missing'}"
+        exists = (run / "recipe.toml").exists()
+        return "damaged", f"recipe.toml {'cannot be read' if exists else 'is missing'}"
     if summary is None and (run / "summary.json").exists():
         return "damaged", "summary.json cannot be read"
     if summary is not None:
@@ -211,7 +209,7 @@ def _state(run: Path, recipe: RecipeRecord | None, summary: Summary | None) -> t
     failure = read_record(run / "failure.json", Failure, strict=False)
     if failure:
         return "failed", failure.error
-    return "stopped", "" if (run / "environment.json").exists() else "it has not begun"
+    return "stopped", "" if (run / "environment.json").exists() else "training has not started"
 
 
 def _scores(run: Path, summary: Summary | None) -> tuple[float | None, float | None]:
@@ -226,13 +224,13 @@ def _evaluated(path: Path) -> float | None:
     return _least(evaluation.passes) if evaluation else None
 
 
-def _least(named: Mapping[str, Interval]) -> float | None:
-    passes = passes_by_k(named)
+def _least(scores: Mapping[str, Interval]) -> float | None:
+    passes = passes_by_k(scores)
     return passes[min(passes)].value if passes else None
 
 
 def evaluations(run: Path) -> Sequence[Path]:
-    """Return the evaluations of a run, oldest first."""
+    """Return the files of a run's evaluations, oldest first."""
     order = {"before": "0", "after": "2"}
     return sorted(
         (run / "eval").glob("*.json"), key=lambda path: order.get(path.stem, f"1{path.stem}")

@@ -1,7 +1,7 @@
-"""Manifests: size and SHA-256 of files that are written once, a checkpoint's and a run's.
+"""Manifests: size and SHA-256 of the files of a checkpoint or a run.
 
-RUN/manifest.json has what a run wrote and does not change. A file is removed from
-it before it is written again, so that a kill in between leaves no wrong checksum.
+RUN/manifest.json lists the files that a run has finished. The entry of a file is removed
+before the file is written again, so that a kill in between leaves no wrong checksum.
 """
 
 import contextlib
@@ -28,41 +28,41 @@ def checksum(path: Path) -> FileRecord:
 
 
 def is_unchanged(path: Path, record: FileRecord) -> bool:
-    """Return whether a file has the size and, if so, the checksum of a record."""
+    """Return whether a file has the size and the checksum of its record."""
     return path.stat().st_size == record.bytes and checksum(path) == record
 
 
 def checksums(folder: Path, paths: Iterable[Path]) -> dict[str, FileRecord]:
-    """Return the checksums of files, and of all below folders, by their paths in `folder`."""
+    """Return the checksums of `paths` and of all files below them, by path relative to `folder`."""
     files = {file for path in paths for file in (path, *path.rglob("*")) if file.is_file()}
     return {file.relative_to(folder).as_posix(): checksum(file) for file in sorted(files)}
 
 
 def enter(run: Path, *names: str) -> None:
-    """Enter files, or all files of folders, as they are now."""
+    """Add the current checksums of files, or of all files of folders, to a run's manifest."""
     files = {**_files(run), **checksums(run, [run / name for name in names])}
     _write(run, files)
 
 
 def leave(run: Path, *names: str) -> None:
-    """Remove files, or all files of folders, from the manifest: they will be written or deleted."""
+    """Remove files, or all files of folders, from the manifest, before they change."""
     files = _files(run)
-    gone = [file for file in files for name in names if file == name or file.startswith(f"{name}/")]
-    if gone:
-        _write(run, {file: record for file, record in files.items() if file not in gone})
+    removed = {f for f in files for name in names if f == name or f.startswith(f"{name}/")}
+    if removed:
+        _write(run, {file: record for file, record in files.items() if file not in removed})
 
 
 @contextlib.contextmanager
 def rewriting(run: Path, *names: str) -> Generator[None]:
-    """Wrap the writing of files, or of all files of folders."""
+    """Remove files or folders from the manifest while the context rewrites them, then add them."""
     leave(run, *names)
     yield
     enter(run, *names)
 
 
 def faults(run: Path, *patterns: str) -> dict[str, str]:
-    """Return what is wrong with the run's files of these names (all without any), by name. A file
-    without an entry is not looked at; runs of older versions have none."""
+    """Return what is wrong with the files in a run's manifest, by name; if patterns are given, only
+    of files that match one. Empty for a run of an older version, which has no manifest."""
     manifest = read_record(run / MANIFEST, Manifest, strict=False)
     if manifest is None:
         unknown = {MANIFEST: "cannot be read, so no checksum of the run is known"}
@@ -73,21 +73,21 @@ def faults(run: Path, *patterns: str) -> dict[str, str]:
             continue
         try:
             if not (run / name).resolve().is_relative_to(inside):
-                wrong[name] = "lies outside the run"  # a stranger's manifest may say anything
+                wrong[name] = "lies outside the run"  # a stranger's manifest may name any path
             elif not (run / name).exists():
-                linked = (run / name).is_symlink()
-                wrong[name] = "is a link to nothing" if linked else MISSING
+                is_link = (run / name).is_symlink()
+                wrong[name] = "is a link to nothing" if is_link else MISSING
             elif not (run / name).is_file():
                 wrong[name] = "is not a regular file"
             elif not is_unchanged(run / name, record):
                 wrong[name] = "is not what the run wrote"
-        except (OSError, ValueError) as error:  # a name may hold any character
+        except (OSError, ValueError) as error:  # a name may contain any character
             wrong[name] = f"cannot be read ({getattr(error, 'strerror', None) or error})"
     return wrong
 
 
 def altered(run: Path, *patterns: str) -> dict[str, str]:
-    """Return `faults` without files that are missing."""
+    """Return `faults` except missing files."""
     return {name: why for name, why in faults(run, *patterns).items() if why != MISSING}
 
 

@@ -1,4 +1,4 @@
-"""A run as a model: its weights, and how its recipe prompts and samples."""
+"""Runs as models to evaluate: their weights, and their settings for prompts and sampling."""
 
 import copy
 import json
@@ -20,12 +20,7 @@ from ictcli.files import gate, plugins
 from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, gone, read_recipe
 from ictcli.recipe.data import ColumnSettings, Example, PromptSettings, RewardSettings
-from ictcli.recipe.tables import (
-    EngineSettings,
-    NewAdapters,
-    RolloutSettings,
-    SamplingSettings,
-)
+from ictcli.recipe.tables import EngineSettings, NewAdapters, RolloutSettings, SamplingSettings
 from ictcli.runs import origin
 from ictcli.runs.checkpoints import DAMAGE, check_finished, pick
 from ictcli.runs.folder import is_run
@@ -43,7 +38,7 @@ OF_ASKED: Mapping[str, Any] = {
     "engine": {"dtype"},
 }
 ALIKE = ("prompt", "pattern", "temperature", "top_p", "top_k")
-"""Settings that a model without a run takes from the runs it is compared with."""
+"""Settings that a model without a run gets from the runs that it is compared with."""
 RECIPES = {"builtin:chain": "chain", "builtin:ledger": "ledger"}
 """The recipe that trains each built-in model."""
 
@@ -54,8 +49,8 @@ def find_models(
     checkpoint: str | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[ModelSpec]:
-    """Find model folders, hub ids and runs, checked as far as possible without loading them.
-    `checkpoint` is that of every run among them: best, or a step."""
+    """Return the specs of models: folders, hub ids and runs, checked without loading them.
+    `checkpoint`, "best" or a step, applies to each of the runs."""
     if checkpoint is not None and not any(is_run(Path(model)) for model in models):
         raise UserError(
             "--checkpoint needs a run, and none is named.", "ictcli runs ls lists the runs"
@@ -66,17 +61,17 @@ def find_models(
 
 
 def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[ModelSpec]:
-    """Have models without a run asked and sampled as the given runs, where these agree, so that
-    only the models differ; without runs, as the given exports."""
-    known = [spec for spec in specs if spec.run] or [spec for spec in specs if spec.known]
-    asked = [{name: getattr(spec, name) for name in ALIKE} for spec in known]
-    if not asked or any(other != asked[0] for other in asked):
+    """Give all models the prompt and sampling settings of the runs among them, or else of the
+    exported models, if these have equal settings: then only the models differ."""
+    references = [spec for spec in specs if spec.run] or [spec for spec in specs if spec.known]
+    settings = [{name: getattr(spec, name) for name in ALIKE} for spec in references]
+    if not settings or any(table != settings[0] for table in settings):
         return specs
-    alike = [replace(spec, **asked[0]) for spec in specs]
+    alike = [replace(spec, **settings[0]) for spec in specs]
     if names := [spec.name for spec, same in zip(specs, alike, strict=True) if spec != same]:
-        like = "the run" if known[0].run else known[0].name
-        say(f"note: {', '.join(names)}: asked and sampled as {like}.")
-    engines = [spec.engine for spec in known if spec.run]
+        like = "the run" if references[0].run else references[0].name
+        say(f"note: {', '.join(names)}: prompted and sampled like {like}.")
+    engines = [spec.engine for spec in references if spec.run]
     if not engines or any(engine != engines[0] for engine in engines):
         return alike
     return [spec if spec.known else replace(spec, engine=engines[0]) for spec in alike]
@@ -85,8 +80,8 @@ def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[Mod
 def _model_spec(
     model: str, name: str, checkpoint: str | None, typed: ModelSettings, say: Callable[[str], None]
 ) -> ModelSpec:
-    """Return a model or run with the settings that were typed in place of its recipe's. A built-in
-    model is asked as in its recipe, an exported one as its run."""
+    """Return the spec of a model or run. `typed` settings override those of a run's recipe, of a
+    built-in model's recipe, or of an exported model's file `ASKED`."""
     run = Path(model) if is_run(Path(model)) else None
     recipe, loaded, data = None, list[Path](), dict[str, Any]()
     trained, exported = EvaluationSettings(), False
@@ -100,31 +95,31 @@ def _model_spec(
     saved = pick(run, checkpoint) if run and checkpoint is not None else None
     if run and not saved:
         check_finished(run, *EXPORTS)
-    engine = _with(trained.engine, typed.engine)
+    engine = _overridden(trained.engine, typed.engine)
     if "trust_remote_code" in typed.engine.model_fields_set:
         gate.note_typed(f"model {model}")
-    sampling = _with(trained.sampling, typed.sampling)
+    sampling = _overridden(trained.sampling, typed.sampling)
     if recipe and run and saved:
         build = partial(engine_at, run, recipe.data, saved)
         fingerprint = partial(_saved_as, saved)
     else:
         build = partial(engine_of, run) if run else partial(build_engine, model)
         fingerprint = partial(checksums.fingerprint, locate(model))
-    heats = (typed.temperature, trained.temperature, 1.0)
+    temperatures = (typed.temperature, trained.temperature, 1.0)
     return ModelSpec(
         model=model,
         name=f"{name}-{saved.name}" if saved else name,
         build=build,
         fingerprint=fingerprint,
         engine=engine,
-        prompt=_with(trained.prompt, typed.prompt),
-        temperature=next(heat for heat in heats if heat is not None),
+        prompt=_overridden(trained.prompt, typed.prompt),
+        temperature=next(value for value in temperatures if value is not None),
         top_p=sampling.top_p,
         top_k=sampling.top_k,
         max_tokens=trained.max_tokens,
         run=run,
         columns=trained.columns,
-        pattern=_with(trained.reward, typed.reward).pattern,
+        pattern=_overridden(trained.reward, typed.reward).pattern,
         reward=trained.reward.model_copy(update={"pattern": None}),
         plugins=tuple(loaded),
         recipe=recipe,
@@ -135,9 +130,9 @@ def _model_spec(
 
 
 def asked_in(recipe: Recipe, folder: Path) -> str:
-    """Return how a run asks and samples, as JSON to put next to what it trained, in the `folder`
-    (`ASKED`); without worked examples, which may be text of a data set. If bfloat16 would round a
-    whole model, float32 is named."""
+    """Return a run's prompt and sampling settings as JSON, for the file `ASKED` of the exported
+    `folder`; without examples in the prompt, which may be text of a data set. The dtype is included
+    for a full model in float16 or float32, which bfloat16 would round."""
     included = {key: of for key, of in OF_ASKED.items() if key != "engine"}
     asked = recipe.model_dump(mode="json", include=included, exclude_none=True)
     if (folder / "config.json").is_file():
@@ -150,34 +145,34 @@ def asked_in(recipe: Recipe, folder: Path) -> str:
 
 
 def _exported(file: Path) -> EvaluationSettings:
-    """Return the content of a file that an export wrote. Nothing else in it counts: it comes with a
-    model, and may be a stranger's."""
+    """Return the settings in an exported model's file `ASKED`. Keys that no export writes are
+    ignored, since the file may be a stranger's."""
     try:
         asked = {key: of for key, of in parse_json(read_text(file)).items() if key in OF_ASKED}
         for table in ("prompt", "reward", "engine"):
             names = OF_ASKED[table]
             asked[table] = {key: of for key, of in asked.get(table, {}).items() if key in names}
         return EvaluationSettings.model_validate_json(json.dumps(asked))
-    except (AttributeError, ValueError) as error:  # pydantic's too
+    except (AttributeError, ValueError) as error:  # pydantic's ValidationError too
         raise UserError(
-            f"{file} does not say how a model is asked.",
-            "without it the model is asked as any other",
+            f"{file} has no valid settings for prompts and sampling.",
+            "remove it, and the model is prompted with the default settings",
         ) from error
 
 
-def _with(table: Any, typed: Any) -> Any:
+def _overridden(table: Any, typed: Any) -> Any:
     return table.model_copy(update={key: getattr(typed, key) for key in typed.model_fields_set})
 
 
 def settings_of(
     run: Path, say: Callable[[str], None] = lambda text: None
 ) -> tuple[RecipeFile, EvaluationSettings, list[Path]]:
-    """Return a run's recipe, what it says of its model, and its plugins, which are loaded where
-    they still are; `say` gets a sentence on the others, which only the run's own benchmarks need.
-    UserError where it is not a recipe, or only a part of one."""
+    """Return a run's recipe, its evaluation settings, and those of its plugins that could be
+    loaded; `say` gets a sentence for each of the others. UserError if recipe.toml is not a complete
+    recipe."""
     try:
         return _read(read_run(run), say)
-    except (KeyError, ValueError, TypeError, AttributeError) as error:  # pydantic's too
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
         if isinstance(error, ValidationError):
             first = error.errors()[0]
             reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -186,7 +181,7 @@ def settings_of(
         else:
             reason = str(error)
         raise UserError(
-            f"{run / 'recipe.toml'} is damaged, or no run's recipe: {reason.rstrip('.')}.",
+            f"{run / 'recipe.toml'} is damaged, or not a run's recipe: {reason.rstrip('.')}.",
             f"put it back as it was, or evaluate the model alone: {run / 'model'}",
         ) from error
 
@@ -195,7 +190,7 @@ def _read(
     file: RecipeFile, say: Callable[[str], None]
 ) -> tuple[RecipeFile, EvaluationSettings, list[Path]]:
     data, loaded = copy.deepcopy(dict(file.data)), list[Path]()
-    gone.dropped(data)  # a run of before has keys that are gone
+    gone.dropped(data)  # keys that only older versions of ictcli had
     for name in plugins.listed(data):
         try:
             loaded.append(plugins.load(name))
@@ -227,19 +222,19 @@ def _columns(data: Mapping[str, Any]) -> ColumnSettings:
 
 
 def _prompt(file: Path, table: dict[str, Any]) -> PromptSettings:
-    """Return how a run prompts. The examples drawn for it are in its folder, since the data that
-    they were drawn from may be gone; which problems were too long concerns training."""
+    """Return the prompt settings of a run's recipe. Examples that were drawn from its data are read
+    from its folder, since the data may be gone. `max_tokens`, a filter for training, is 0."""
     prompt = PromptSettings.model_validate(table)
     examples = prompt.examples
     if prompt.shots:
-        place = file.parent / "environment.json"
+        record = file.parent / "environment.json"
         try:
-            drawn = parse_json(read_text(place))["data"]["examples"]
+            drawn = parse_json(read_text(record))["data"]["examples"]
             examples = tuple(Example.model_validate(example) for example in drawn)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(
-                f"{place} does not have the examples that were drawn for the run.",
-                "put it back, or evaluate the model alone: its folder in the run",
+                f"{record} does not have the examples that were drawn for the run.",
+                "put the file back, or evaluate the model alone: its folder in the run",
             ) from error
     return prompt.model_copy(update={"examples": examples, "shots": 0, "max_tokens": 0})
 
@@ -249,13 +244,12 @@ def _saved_as(checkpoint: Path) -> str:
 
 
 def engine_of(run: Path, settings: EngineSettings) -> Engine:
-    """Return an engine with the policy that a finished run evaluated: its adapters or its model, in
-    the number format of training."""
+    """Return an engine with the model or adapters of a finished run, in the dtype of training."""
     return build_engine(str(run), read_environment(run).typed(settings))
 
 
 def engine_at(run: Path, recipe: Mapping[str, Any], path: Path, settings: EngineSettings) -> Engine:
-    """Return an engine with the policy that a run evaluated at a checkpoint."""
+    """Return an engine with the weights of a run at its checkpoint `path`."""
     adapter = NewAdapters.model_validate(recipe.get("adapter", {}))
     began, base = read_environment(run), locate(recipe["model"], trains=True)
     engine = build_engine(base.path, began.typed(settings), None, adapter)
@@ -267,6 +261,6 @@ def engine_at(run: Path, recipe: Mapping[str, Any], path: Path, settings: Engine
     except DAMAGE as error:
         raise UserError(
             f"{path} cannot be loaded by this engine: {error!r}.",
-            "take the engine.backend and engine.dtype of its run",
+            "use the engine.backend and engine.dtype of the run",
         ) from error
     return engine

@@ -1,4 +1,4 @@
-"""Observers of a run: the console, or nobody."""
+"""The interface through which a run reports its progress, to the console for example."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -12,11 +12,11 @@ from ictcli.types import BoolArray
 
 @dataclass(frozen=True)
 class Step:
-    """A finished step."""
+    """A finished training step."""
 
     batch: Batch
     kept: BoolArray
-    """(B, T): the tokens that were trained."""
+    """(B, T): whether a token was trained."""
     metrics: StepMetrics
     timings: StepTimings
 
@@ -26,7 +26,7 @@ class Step:
 
 
 class Observer:
-    """Receives what a run does, as it does it; shows nothing itself. A context manager."""
+    """A context manager that receives the events of a run; this base class ignores them."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,8 +1,7 @@
-"""Check that a run continues with what it began with: its recipe, model, problems and engine.
+"""Check that a resumed run has the recipe, model, data and engine that it started with.
 
-environment.json records them; models, data and code by checksum, so that they may lie elsewhere.
-Parts that only one of two origins has are not compared: older versions recorded fewer, and a
-problem is looked at only where it can be had.
+environment.json records them; model, data and code by checksum, so that files may be moved.
+A part that has no checksum now, or had none at the start, is not compared.
 """
 
 import copy
@@ -26,35 +25,35 @@ PROBLEMS = {
     "heldout": "problems to evaluate on",
     "sft": "examples of sft.data",
 }
-"""Data whose checksums are recorded."""
+"""Parts of the data that have a checksum, with their names in messages."""
 MAY_CHANGE = ("model", "plugins", "engine", "checkpoint", "alarms", "log", "data")
-"""Keys that may differ between two processes of a run; the model and the data have checksums."""
+"""Keys that may change when a run is resumed; model and data are compared by checksum instead."""
 
 
 def recorded(began: Environment) -> Origin:
-    """Return the parts that environment.json has."""
+    """Return the checksums in environment.json: of recipe and model, and those of `of_problems`."""
     checksums = {"recipe": began.recipe_sha256, "model": began.model.sha256}
-    known = {part: sha256 for part, sha256 in checksums.items() if sha256}
-    return {**known, **of_problems(began.data.to_json())}
+    present = {part: sha256 for part, sha256 in checksums.items() if sha256}
+    return {**present, **of_problems(began.data.to_json())}
 
 
 def check_same(run: Path, began: Environment, now: Origin, since: str = "the run began") -> None:
-    """Raise UserError, with a sentence on what differs, where a part that both have does."""
+    """Raise UserError, with `since` in its message, if `began` and `now` differ in a checksum."""
     before = recorded(began)
     shared = [part for part in before if part in now]
     differs = differing([{part: parts[part] for part in shared} for parts in (before, now)])
     changed = {name.partition(".")[0] for name in differs}
     if "recipe" in changed:
         raise UserError(
-            f"{run / 'recipe.toml'} was changed since {since}, or the file of a verifier that it "
-            "names.",
+            f"{run / 'recipe.toml'} was changed since {since}, or the file of one of its verifiers "
+            "was.",
             "put it back, or train the changed recipe as another run",
         )
     if "model" in changed:
         raise UserError(
             f"The model of {run / 'recipe.toml'} is not the one that the run began with, "
             f"{began.model.name}: its weights or its config.json differ.",
-            "set model to the path of that one, or train this one as another run",
+            "set model to the path of the first model, or train this model as another run",
         )
     if part := next((part for part in PROBLEMS if part in changed), None):
         old, new = (_size(parts[part]) for parts in (before, now))
@@ -65,21 +64,20 @@ def check_same(run: Path, began: Environment, now: Origin, since: str = "the run
 
 
 def _size(part: Mapping[str, Any] | None) -> str:
-    return f"{part['problems']:,} of checksum {part['sha256'][:12]}" if part else "not listed"
+    return f"{part['problems']:,} with checksum {part['sha256'][:12]}" if part else "not listed"
 
 
 def of_recipe(recipe: Mapping[str, Any], began: Environment | None = None) -> str:
-    """Return the SHA-256 of those keys of a run's recipe, as its file has them, that decide its
-    numbers: the recorded one, if they are the same with the steps that the run had before it was
-    extended. A verifier's file counts by its content."""
+    """Return the SHA-256 of the recipe keys that decide a run's results. A verifier's file counts
+    by its content. For a run that was extended to more steps, the SHA-256 recorded at its start is
+    returned if no other key changed."""
     data, began = _deciding(recipe), began or Environment()
     earlier = {digest({**data, "steps": steps}) for steps in began.extended_from}
     return began.recipe_sha256 if began.recipe_sha256 in earlier else digest(data)
 
 
 def of_problems(data: Mapping[str, Any]) -> Origin:
-    """Return the problems to train and to evaluate on, and examples, as environment.json has
-    them."""
+    """Return the number and SHA-256 of training problems, held-out problems and examples."""
     return {part: data[part] for part in PROBLEMS if part in data}
 
 
@@ -89,10 +87,7 @@ def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
     for key in MAY_CHANGE:
         data.pop(key, None)
     # the context decides LongRoPE's frequencies
-    decides = {
-        "context": engine.get("context"),
-        "vllm": engine.get("sampler") == "vllm",
-    }
+    decides = {"context": engine.get("context"), "vllm": engine.get("sampler") == "vllm"}
     if any(decides.values()):
         data["engine"] = {key: value for key, value in decides.items() if value}
     if _is_path(str(data["task"])):
@@ -100,7 +95,7 @@ def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
     evaluation: dict[str, Any] = data.get("eval", {})
     evaluation.pop("data", None)
     if sft := data.get("sft"):
-        sft["data"] = "data" in sft  # which examples has another checksum
+        sft["data"] = "data" in sft  # the examples have a checksum of their own
     if _is_path(str(evaluation.get("bench"))):
         del evaluation["bench"]
     for table, key in product((data.get("reward"), evaluation), ("verifier", "functions")):
@@ -112,21 +107,21 @@ def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_content(verifier: object) -> str:
-    """Return a verifier of a file named by what the file holds; any other as it is."""
-    place, _, function = str(verifier).rpartition(":")
-    if not place.endswith(".py"):
+    """Return FILE.py:FUNCTION with the file's SHA-256 as FILE.py; other verifiers unchanged."""
+    path, _, function = str(verifier).rpartition(":")
+    if not path.endswith(".py"):
         return str(verifier)
-    content = hashlib.sha256(read_bytes(Path(place))).hexdigest() if Path(place).is_file() else ""
+    content = hashlib.sha256(read_bytes(Path(path))).hexdigest() if Path(path).is_file() else ""
     return f"{content}:{function}"
 
 
 def _is_path(name: str) -> bool:
-    """Return whether a task or benchmark is a file or folder of data, also if it was moved."""
+    """Return whether a task or benchmark names a file or folder of data, which need not exist."""
     return is_file_name(name) or Path(name).is_absolute()
 
 
 def of_model(model: str) -> dict[str, str]:
-    """Return the part of a model (see `checksums.identity`); none without a folder."""
+    """Return a model's checksum under the key "model"; an empty dict if it has no folder."""
     sha256 = identity(locate(model, trains=True))
     return {"model": sha256} if sha256 else {}
 
@@ -134,20 +129,20 @@ def of_model(model: str) -> dict[str, str]:
 def check_engine(
     run: Path, began: Environment, engine: Engine, *, adapters: bool, option: str
 ) -> str | None:
-    """Return a sentence on the precision or engine that differs from the run's first one; None
-    where none does. UserError where a run of adapters changes its engine, since each engine has its
-    own layout of adapters; `option` is how the hint asks for an engine."""
+    """Return a warning if the engine, its dtype, quantisation or kernels differ from those that a
+    run started with, else None. UserError if a run with adapters changes its engine. `option` is
+    the option, `--backend ` for example, with which the hint names the engine."""
     now = engine.describe()
     before = {**now, **began.engine.to_json()}
     if adapters and before["engine"] != now["engine"]:
         raise UserError(
-            f"{run} began with {before['engine']}, and cannot continue with {now['engine']}: each "
-            "engine has its own layout for adapters.",
+            f"{run} began with {before['engine']}, and cannot continue with {now['engine']}: the "
+            "engines store adapters differently.",
             f"{option}{before['engine']}",
         )
     names = ("engine", "dtype", "bits", "kernels")
     differs = difference(*({name: parts.get(name) for name in names} for parts in (before, now)))
     return differs and (
-        f"{run} began with {differs}: its numbers will differ from those of a run that was not "
+        f"{run} began with {differs}: its results will differ from those of a run that was not "
         "stopped."
     )

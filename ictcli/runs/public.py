@@ -1,5 +1,5 @@
-"""The names and settings of a run that others may see: no path of this machine, no text of a data
-set, and not the words it was started by."""
+"""The part of a run's settings that may be published: without paths of this machine, text of data
+sets, and the command line."""
 
 import hashlib
 import json
@@ -18,35 +18,35 @@ SOURCE = (
 
 
 def public_name(name: str, run: Path | None = None) -> str:
-    """Return a name for others: of a file or folder on this machine its last part alone. A name may
-    be relative to the run's folder `run` or its parents."""
+    """Return a name for publication: for a file or folder on this machine only the last part of its
+    path. The name may be relative to the folder `run` or its parents."""
     return Path(name).name if name.startswith(("/", "~", ".")) or place_of(name, run) else name
 
 
 def is_public(model: str, run: Path | None = None) -> bool:
-    """Return whether a model is probably on the hub, judged by its name and this machine."""
+    """Return whether a model is probably on the hub: OWNER/NAME, and no path on this machine."""
     return re.fullmatch(r"[\w.-]+/[\w.-]+", model) is not None and not (
         model.startswith(".") or place_of(model, run) is not None
     )
 
 
 def place_of(name: str, run: Path | None) -> Path | None:
-    """Return where a file or folder is: relative to the working directory, or to the run's folder
-    or one above it. None where it is in none."""
-    places = [Path(), *([run.resolve(), *run.resolve().parents] if run else [])]
+    """Return the path `name` where it exists: in the working directory, or else in the run's folder
+    or one of its parents. None if it exists in none of them."""
+    folders = [Path(), *([run.resolve(), *run.resolve().parents] if run else [])]
     try:
-        return next((place / name for place in places if (place / name).exists()), None)
-    except (OSError, ValueError):  # too long, or with a null: no name of a file
+        return next((folder / name for folder in folders if (folder / name).exists()), None)
+    except (OSError, ValueError):  # a name too long, or with a null byte, names no file
         return None
 
 
 def base_of(recipe: Mapping[str, Any], environment: Environment) -> str:
-    """Return the model that a run trained: as recorded when it began, else as its recipe says."""
+    """Return the name of a run's base model, from environment.json or else from its recipe."""
     return environment.model.name or str(recipe.get("model", ""))
 
 
 def public_data(data: DataRecord) -> Table:
-    """Return the source, checksums and counts of a run's data, by dotted name."""
+    """Return the source, checksums and numbers of problems of a run's data, by dotted name."""
     public: Table = {}
     for key in SOURCE:
         value = getattr(data, key)
@@ -64,14 +64,13 @@ def public_data(data: DataRecord) -> Table:
 
 
 def public_environment(environment: Environment) -> Table:
-    """Return environment.json for a tracker: without the command, and with the `public_data` of its
-    data."""
+    """Return environment.json for a tracker: without the command, and with `public_data`."""
     table = environment.model_dump(exclude_unset=True, exclude={"command", "data"})
     return {**cast(Table, _without_paths(table)), "data": public_data(environment.data)}
 
 
 def public_recipe(recipe: Mapping[str, Any]) -> Table:
-    """Return a recipe for a tracker: of examples in the prompt only their number and SHA-256."""
+    """Return a recipe for a tracker; examples are replaced by their number and SHA-256."""
     public = cast(Table, _without_paths(dict(recipe)))
     for key in ("model", "task"):
         if isinstance(recipe.get(key), str):

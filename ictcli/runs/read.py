@@ -1,8 +1,4 @@
-"""Reading a run's files as records.
-
-A strict reader stops at a damaged file and says how to continue; a forgiving one (`strict=False`,
-for `runs ls`, `show` and `diff`) leaves a gap.
-"""
+"""Read the files of a run as records."""
 
 import contextlib
 import fcntl
@@ -20,14 +16,14 @@ from ictcli.text import command, shell_word
 R = TypeVar("R", bound=Record)
 Table = dict[str, Any]
 TAIL = 1 << 16
-"""Bytes at a file's end that its last line is looked for in."""
+"""Number of bytes at the end of a file in which its last line is searched for."""
 
 
 def read_record(path: Path, kind: type[R], *, strict: bool = True) -> R | None:
-    """Return a JSON or TOML file as a record; None where it does not exist.
+    """Return a JSON or TOML file as a record; None if it does not exist.
 
-    Strict raises UserError where it is damaged or another version of ictcli wrote it; otherwise
-    that is None too.
+    Raise UserError if the file is damaged or another version of ictcli wrote it. With
+    `strict=False`, as for `runs ls`, `show` and `diff`, return None for a damaged file.
     """
     try:
         data = read_bytes(path)
@@ -47,12 +43,12 @@ def read_record(path: Path, kind: type[R], *, strict: bool = True) -> R | None:
 
 
 def read_environment(run: Path) -> Environment:
-    """Read environment.json of a run; without fields where it is missing or damaged."""
+    """Return environment.json of a run; a record without fields if it is missing or damaged."""
     return read_record(run / "environment.json", Environment, strict=False) or Environment()
 
 
 def read_lines(path: Path, kind: type[R]) -> list[R]:
-    """Read the lines of a JSONL file as records, without those that a kill damaged."""
+    """Return the lines of a JSONL file as records, without lines that a kill damaged."""
     records: list[R] = []
     with contextlib.suppress(OSError):
         for line in lines(path):
@@ -74,7 +70,7 @@ def last_record(path: Path, kind: type[R]) -> R | None:
 
 
 def cut_lines(path: Path, steps: int) -> None:
-    """Cut a JSONL file after so many steps, if it exists."""
+    """Remove the lines of later steps than `steps` from a JSONL file, if it exists."""
     if path.exists():
         records = ((line, _record(line, StepTimings)) for line in lines(path))
         kept = [line for line, record in records if record is not None and record.step <= steps]
@@ -82,7 +78,7 @@ def cut_lines(path: Path, steps: int) -> None:
 
 
 def _record(line: bytes, kind: type[R]) -> R | None:
-    """Parse a line; None where it has no end, or is no such record."""
+    """Return a line as a record; None if it is incomplete or not a valid record."""
     try:
         return kind.model_validate_json(line) if line.endswith(b"\n") else None
     except ValueError:
@@ -90,13 +86,13 @@ def _record(line: bytes, kind: type[R]) -> R | None:
 
 
 def damaged(path: Path) -> UserError:
-    """Return an error for a file that is not what a run wrote."""
-    again = f"{command('resume', path.parent)} makes it again"
-    return UserError(f"{path} is damaged.", f"put it back; or rm {shell_word(path)}, and {again}")
+    """Return the UserError for a damaged file of a run."""
+    resume = f"{command('resume', path.parent)} writes it again"
+    return UserError(f"{path} is damaged.", f"put it back; or rm {shell_word(path)}, and {resume}")
 
 
 def changed(*paths: Path) -> float | None:
-    """Return when the newest of these files was changed, in seconds since 1970, or None."""
+    """Return the newest modification time of files, in seconds since 1970; None if none exists."""
     times: list[float] = []
     for path in paths:
         with contextlib.suppress(OSError):
@@ -105,22 +101,21 @@ def changed(*paths: Path) -> float | None:
 
 
 def size(path: Path) -> int:
-    """Return bytes of a file, or of all files below a folder."""
-    taken, places = 0, [str(path)]
-    while places:
+    """Return the bytes of a file, or of all files below a folder."""
+    total, paths = 0, [str(path)]
+    while paths:
         with contextlib.suppress(OSError):
-            place = places.pop()
-            if not Path(place).is_dir():
-                taken += os.lstat(place).st_size
+            current = paths.pop()
+            if not Path(current).is_dir():
+                total += os.lstat(current).st_size
                 continue
-            with os.scandir(place) as files:
-                places += [file.path for file in files if not file.is_symlink()]
-    return taken
+            with os.scandir(current) as files:
+                paths += [file.path for file in files if not file.is_symlink()]
+    return total
 
 
 def in_use(run: Path) -> bool:
-    """Return whether a process holds the run's lock. Makes no file, and holds the lock only for an
-    instant."""
+    """Return whether a process holds the run's lock. The lock file is not created."""
     try:
         descriptor = os.open(run / ".lock", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:

@@ -1,7 +1,7 @@
-"""What a run folder's JSON files hold, as frozen models.
+"""Frozen models of the JSON files in a run folder.
 
-Fields that older versions of ictcli did not write have a default. A field that is not set is not
-written, and a key that is not known here is kept.
+Fields that older versions of ictcli did not write have a default. Fields that are not set are not
+written; unknown keys are kept.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ FORMAT = 1
 
 
 class RecipeRecord(RunRecord):
-    """recipe.toml at a glance, read without loading its plugins."""
+    """The main keys of recipe.toml, read without loading plugins."""
 
     model: str = ""
     task: str = ""
@@ -31,13 +31,13 @@ class RecipeRecord(RunRecord):
 
     @property
     def method(self) -> str:
-        """The method's name; empty where there is none."""
+        """Return the method's name; empty if there is none."""
         method = cast(JsonValue, (self.model_extra or {}).get("method", ""))
         return str(method.get("name", "") if isinstance(method, dict) else method)
 
     @property
     def label(self) -> str:
-        """The method's name with any controls (`Recipe.label`)."""
+        """Return the method's name, with the names of controls if any are set (`Recipe.label`)."""
         keys = self.model_extra or {}
         reward = cast(JsonValue, keys.get("reward"))
         signal = reward.get("signal", "true") if isinstance(reward, dict) else "true"
@@ -45,25 +45,25 @@ class RecipeRecord(RunRecord):
 
     @property
     def data_name(self) -> str:
-        """Return the name of the problems (`Recipe.data_name`)."""
+        """Return the name of the data set, for messages: a file's name or the task's."""
         data = (self.model_extra or {}).get("data")
         return data_name(self.task, data if isinstance(data, str) else None)
 
     @property
     def evaluation(self) -> dict[str, JsonValue]:
-        """The table `eval`; empty where there is none."""
+        """Return the table `eval`; empty if there is none."""
         table = cast(JsonValue, (self.model_extra or {}).get("eval"))
         return table if isinstance(table, dict) else {}
 
 
 class Stamp(RunRecord):
-    """The field that says which version of ictcli wrote a file."""
+    """The format number of a file; the current number if the file has none."""
 
     format: int = FORMAT
 
 
 class Format(RunRecord):
-    """The version of ictcli that wrote a file."""
+    """The format number of a file, which must be present."""
 
     format: int
 
@@ -74,13 +74,13 @@ class FileRecord(RunRecord):
 
 
 class Manifest(Format):
-    """manifest.json of a checkpoint or a run: files by their paths there."""
+    """manifest.json of a checkpoint or a run: size and checksum of files, by relative path."""
 
     files: dict[str, FileRecord]
 
 
 class StepTimings(RunRecord):
-    """A line of timings.jsonl: seconds and memory, which no two runs share."""
+    """A line of timings.jsonl: seconds and memory of a step."""
 
     step: int
     sample_s: float | None = None
@@ -89,7 +89,7 @@ class StepTimings(RunRecord):
 
     @property
     def seconds(self) -> float | None:
-        """Return the seconds of the step, if both parts are known."""
+        """Return the seconds of sampling and update together; None if one of them is unknown."""
         if self.sample_s is None or self.update_s is None:
             return None
         return self.sample_s + self.update_s
@@ -102,28 +102,28 @@ class SftMetrics(RunRecord):
     loss: float
     """Mean of -log pi over the tokens of the responses, in nats."""
     tokens: int
-    """Tokens of the responses."""
+    """Number of response tokens."""
     grad_norm: float
-    """Before it is clipped."""
+    """Norm of the gradient before clipping."""
     lr: float
 
 
 class SftSummary(RunRecord):
-    """Figures of the supervised steps before training."""
+    """Totals of the supervised steps before reinforcement learning, and their effect."""
 
     steps: int
     examples: int
     tokens: int
-    """Tokens of responses, each as often as it was trained on."""
+    """Number of response tokens trained on; repeated examples count each time."""
     first_loss: float
     last_loss: float
-    """Mean of -log pi, in nats."""
+    """Mean of -log pi in the last step, in nats."""
     reached: dict[str, Interval] = Field(default_factory=dict[str, Interval])
-    """The figures after these steps; empty where no other steps followed."""
+    """Scores after the supervised steps; empty if no reinforcement learning followed."""
     change: dict[str, Difference] = Field(default_factory=dict[str, Difference])
-    """Their change by these steps, paired by problem."""
+    """Change of the scores during the supervised steps, paired by problem."""
     change_after: dict[str, Difference] = Field(default_factory=dict[str, Difference])
-    """Their change by the steps that followed."""
+    """Change of the scores during reinforcement learning, paired by problem."""
 
     @property
     def words(self) -> str:
@@ -134,7 +134,7 @@ class SftSummary(RunRecord):
 
 
 def passes_by_k(passes: Mapping[str, Interval]) -> dict[int, Interval]:
-    """Return pass@K by k, of figures that hold others too."""
+    """Return the pass@k scores among `passes`, by k."""
     return {
         int(name.removeprefix("pass@")): interval
         for name, interval in passes.items()
@@ -151,16 +151,16 @@ class Best(RunRecord):
 
 
 class Unlearned(RunRecord):
-    """A training whose every gradient was 0."""
+    """The diagnosis of a run whose every gradient was 0."""
 
     sentence: str
     """Why nothing was learned."""
     hint: str
-    """What to type next."""
+    """Settings or commands to try next."""
 
 
 class Summary(RunRecord):
-    """summary.json: what a finished run reached and took."""
+    """summary.json: results and totals of a finished run."""
 
     format: int = FORMAT
     task: str
@@ -170,7 +170,7 @@ class Summary(RunRecord):
     before: dict[str, Interval]
     after: dict[str, Interval]
     change: dict[str, Difference] = Field(default_factory=dict[str, Difference])
-    """after - before, paired by problem."""
+    """Scores after minus before training, paired by problem."""
     unanswered: Unanswered | None = None
     problems: int
     samples_per_problem: int
@@ -178,30 +178,30 @@ class Summary(RunRecord):
     cpu_s: float | None = None
     train_s: float | None = None
     rollouts_sampled: int | None = None
-    """Those of prompts drawn again included."""
+    """Rollouts of replaced prompts (`sampling.redraw`) included."""
     tokens_sampled: int
     tokens_kept_share: float
     kept_tokens: dict[str, float]
-    """Which tokens were trained: means over the steps after the dense warm-up, or over all steps if
-    there are none after it."""
+    """Statistics of the trained tokens: means over the steps after the dense warm-up, or over all
+    steps if none followed it."""
     steps_skipped: int = 0
     peak_bytes: int | None = None
     model: str = ""
     best: Best | None = None
     unlearned: Unlearned | None = None
-    """Why nothing was learned, where every gradient was 0."""
+    """Why nothing was learned, if every gradient was 0."""
     sft: SftSummary | None = None
-    """The supervised steps before training."""
+    """The supervised steps, if there were any."""
 
     @model_validator(mode="after")
     def _same_figures(self) -> Self:
         if self.before.keys() != self.after.keys():
-            raise ValueError("before and after have other figures")
+            raise ValueError("before and after have different scores")
         return self
 
 
 class EngineRecord(RunRecord):
-    """The engine, as `Engine.describe` gives it."""
+    """Description of an engine, as `Engine.describe` returns it."""
 
     engine: str | None = None
     device: str | None = None
@@ -214,14 +214,14 @@ class EngineRecord(RunRecord):
 
 
 class ProblemSet(RunRecord):
-    """How many problems, and a checksum of them."""
+    """Number of problems, and a checksum of them."""
 
     problems: int
     sha256: str
 
 
 class DataRecord(RunRecord):
-    """Where the problems come from, as `ictcli.tasks.prepare.described` gives it."""
+    """Source of a run's problems, as `ictcli.tasks.prepare.described` returns it."""
 
     path: str | None = None
     file: str | None = None
@@ -229,27 +229,27 @@ class DataRecord(RunRecord):
     split: str | None = None
     revision: str | None = None
     generator: str | None = None
-    """Name of a task of reasoning-gym, with `version` of the library and the two `seeds`."""
+    """Name of a reasoning-gym task; `version` is that of the library."""
     version: str | None = None
     seeds: dict[str, int] | None = None
     sha256: str | None = None
     train: ProblemSet | None = None
     heldout: ProblemSet | None = None
     verifier: str | None = None
-    """Verifier of the answers to evaluate."""
+    """Verifier that judges answers in evaluations."""
     sft: ProblemSet | None = None
     left_out: dict[str, int] = Field(default_factory=dict[str, int])
 
 
 class ModelRecord(RunRecord):
-    """The model that a run began with."""
+    """The model that a run started from."""
 
     name: str = ""
     sha256: str | None = None
 
 
 class Environment(RunRecord):
-    """environment.json: versions, device, and checksums of what a run began with."""
+    """environment.json: versions, device, and checksums of a run's recipe, model and data."""
 
     format: int = FORMAT
     ictcli: str | None = None
@@ -263,22 +263,21 @@ class Environment(RunRecord):
     model: ModelRecord = ModelRecord()
     recipe_sha256: str | None = None
     extended_from: list[int] = Field(default_factory=list[int])
-    """The recipe's steps before each `ictcli resume RUN steps=N`."""
+    """The number of steps before each extension by `ictcli resume RUN steps=N`."""
 
     def typed(self, settings: EngineSettings) -> EngineSettings:
-        """Return engine settings with the number format that the run began in, unless they name
-        one."""
-        began = self.engine.dtype
-        if settings.dtype != "auto" or began not in ("float32", "bfloat16"):
+        """Return the settings; if their dtype is "auto", with the dtype of the run's start."""
+        dtype = self.engine.dtype
+        if settings.dtype != "auto" or dtype not in ("float32", "bfloat16"):
             return settings
-        return settings.model_copy(update={"dtype": began})
+        return settings.model_copy(update={"dtype": dtype})
 
 
 class Failure(RunRecord):
-    """failure.json: why the last sitting ended."""
+    """failure.json: the error that ended a run's last process."""
 
     error: str
     final: bool = False
-    """Whether the run ended itself, and a launch that starts again leaves it so."""
+    """Whether the run stopped itself, by an alarm for example; torchrun then cannot restart it."""
     traceback: str = ""
-    """Its end; empty where the message says all: of a UserError or a full disk."""
+    """End of the traceback; empty if the message is enough: for a UserError or a full disk."""

@@ -1,4 +1,4 @@
-"""Recorded rollouts: a step's batch, and which of its tokens were trained with which weight."""
+"""Recorded rollouts: a step's batch, its trained tokens and their weights."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from ictcli.runs.records import FORMAT
 from ictcli.types import BoolArray, FloatArray, IntArray, Problem, Rollouts
 
 LARGEST = 4 << 30
-"""Bytes of a step's file."""
+"""Largest file of rollouts that is read, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -32,48 +32,47 @@ class Batch:
     advantage: FloatArray
     """(B,)"""
     parts: Mapping[str, Sequence[Verdict]] = field(default_factory=dict[str, Sequence[Verdict]])
-    """The verdicts of each verifier by its name in the metrics, where several give rewards."""
+    """If several verifiers give rewards: the verdicts of each, by its name in the metrics."""
     first: "Batch | None" = None
-    """The step's first prompts, where some were replaced (`sampling.redraw`)."""
+    """The batch as first sampled, if prompts were then replaced (`sampling.redraw`)."""
     redrawn: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    """(N,) tokens of each rollout of a prompt drawn again."""
+    """(N,): number of tokens of each rollout that was sampled for a replacement prompt."""
 
     @property
     def own(self) -> "Batch":
-        """Return the batch of the step's own prompts."""
+        """Return the batch as first sampled, before any prompt was replaced."""
         return self.first or self
 
     @property
     def tokens_sampled(self) -> int:
-        """Return those of all rollouts, also of groups that are not here."""
+        """Return the number of tokens sampled in the step, those of replaced prompts included."""
         return int(self.own.rollouts.lengths.sum() + self.redrawn.sum())
 
     @property
     def has_signal(self) -> BoolArray:
-        """(P,): whether a response of the group has an advantage: its rewards differ, for most
-        methods."""
+        """Return (P,): whether any advantage in the group is nonzero. With most methods this means
+        that the rewards of the group differ."""
         return (self.advantage != 0).reshape(-1, self.rollouts.group).any(axis=1)
 
     @property
     def correct(self) -> BoolArray:
-        """(B,)"""
+        """Return (B,): whether the verdict is "correct"."""
         return np.array([verdict.status == "correct" for verdict in self.verdicts])
 
     @property
     def finite(self) -> bool:
-        """Return whether the model still gives probabilities at all."""
+        """Return whether all log-probabilities of the rollouts are finite."""
         return bool(np.isfinite(self.rollouts.logp).all())
 
 
 Description = dict[str, Any]
-"""The content of a file of rollouts besides its arrays: step, group, prompts, problems, texts and
-verdicts."""
+"""JSON in the header of a file of rollouts: step, group, prompts, problems, texts and verdicts."""
 
 
 def write_rollouts(
     path: Path, step: int, batch: Batch, kept: BoolArray, weights: FloatArray
 ) -> None:
-    """Record a batch, and which of its tokens were trained with which weight, (B, T) each."""
+    """Write a batch to a file; `kept` and `weights` (B, T) are its trained tokens and weights."""
     from safetensors import numpy as safetensors_numpy
 
     rollouts = batch.rollouts
@@ -99,16 +98,15 @@ def write_rollouts(
     }
     contiguous = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
     make_folder(path.parent)
-    with new_file(path) as beside:
+    with new_file(path) as temporary:
         cast(Any, safetensors_numpy).save_file(
-            contiguous, beside, metadata={"ictcli": json.dumps(description)}
+            contiguous, temporary, metadata={"ictcli": json.dumps(description)}
         )
 
 
 def read_rollouts(path: Path) -> tuple[dict[str, np.ndarray], Description]:
-    """Read the arrays and the description of a recorded batch: tokens, lengths, finished, logp,
-    rewards, advantage, kept, weights and stats/NAME; step, group, prompts, problems, texts and
-    verdicts. UserError where another version of ictcli wrote it, or it is too large."""
+    """Return the arrays of a recorded batch, named as in `write_rollouts`, and its description.
+    UserError if another version of ictcli wrote the file, or it is too large."""
     from safetensors import safe_open
 
     check_file(path, LARGEST)
@@ -122,8 +120,7 @@ def read_rollouts(path: Path) -> tuple[dict[str, np.ndarray], Description]:
 
 
 def batch_of(arrays: dict[str, np.ndarray], description: Description) -> Batch:
-    """Return the batch that `read_rollouts` read. ValueError where its parts do not belong
-    together."""
+    """Return the batch of a file that `read_rollouts` read. ValueError if its shapes disagree."""
     rollouts = Rollouts(
         prompts=tuple(tuple(prompt) for prompt in description["prompts"]),
         group=description["group"],
@@ -159,15 +156,15 @@ def _check(batch: Batch, arrays: dict[str, np.ndarray]) -> None:
     by_row = ("lengths", "finished", "rewards", "advantage")
     shapes = {name: (B,) if name in by_row else (B, T) for name in arrays}
     texts = [*batch.texts, *(p.prompt for p in problems), *(c for p in problems for c in p.choices)]
-    known: Any = (*(v.status for v in batch.verdicts), *(v.reason for v in batch.verdicts))
-    belong = (
+    judged: Any = (*(v.status for v in batch.verdicts), *(v.reason for v in batch.verdicts))
+    consistent = (
         B == len(problems) * rollouts.group == len(batch.texts) == len(batch.verdicts)
         and len(problems) == len(rollouts.prompts)
         and all(arrays[name].shape == shape for name, shape in shapes.items())
-        and all(isinstance(text, str) for text in (*texts, *known))
+        and all(isinstance(text, str) for text in (*texts, *judged))
         and 0 <= rollouts.lengths.min(initial=0) <= rollouts.lengths.max(initial=0) <= T
         and rollouts.tokens.min(initial=0) >= 0
         and all(min(ids, default=0) >= 0 for ids in rollouts.prompts)
     )
-    if not belong:
-        raise ValueError("its parts do not belong together")
+    if not consistent:
+        raise ValueError("its shapes, texts or token ids are not those of one batch")

@@ -1,5 +1,4 @@
-"""One run in full: its recipe, environment, progress, results, what it takes on the disk, and which
-of its files are no longer what it wrote."""
+"""The details of one run: recipe, environment, progress, results, disk usage and altered files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,19 +41,19 @@ class Curve(RunRecord):
 
 
 class EvaluationFile(RunRecord):
-    """An evaluation that a run made."""
+    """A file eval/LABEL.json of a run."""
 
     label: str
     evaluation: Evaluation | None
-    """None: the file is damaged."""
+    """None if the file is damaged."""
 
     @model_serializer
     def _json(self) -> dict[str, Any]:
         if self.evaluation is None:
             return {"label": self.label, "damaged": True}
-        shown = self.evaluation.model_dump(include=EVALUATED, exclude_unset=True)
+        fields = self.evaluation.model_dump(include=EVALUATED, exclude_unset=True)
         scores = {name: score for name, score in self.evaluation.scores.items() if score}
-        return {"label": self.label, **shown, **scores}
+        return {"label": self.label, **fields, **scores}
 
 
 class CheckpointFolder(RunRecord):
@@ -66,33 +65,33 @@ class CheckpointFolder(RunRecord):
 
 
 class Detail(Entry):
-    """A run in full."""
+    """The details of a run, for `ictcli runs show`."""
 
     keys: RecipeRecord
     data: DataRecord
     environment: Environment
-    """Without the data."""
+    """environment.json without `data`."""
     metrics: dict[str, Curve]
     seconds_per_step: float | None
-    """The median."""
+    """Median over the steps."""
     peak_bytes: int | None
     summary: Summary | None
     evaluations: list[EvaluationFile]
     checkpoints: list[CheckpointFolder]
     bytes: int
-    """On the disk."""
+    """Size of the run folder."""
     next: list[str]
 
 
 def detail(run: Path) -> Detail:
-    """Read a run in full; what is damaged is left out."""
-    shown, environment = entry(run, "eval/*"), read_environment(run)
+    """Return the details of a run, without files that are damaged."""
+    row, environment = entry(run, "eval/*"), read_environment(run)
     timings = read_lines(run / "timings.jsonl", StepTimings)
     summary = read_record(run / "summary.json", Summary, strict=False)
     peaks = [line.peak_bytes for line in timings] + [summary.peak_bytes if summary else None]
     seconds = [line.seconds for line in timings if line.seconds is not None]
     return Detail(
-        **dict(shown),
+        **dict(row),
         keys=read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord(),
         data=environment.data,
         environment=Environment(**environment.model_dump(exclude={"data"}, exclude_unset=True)),
@@ -106,12 +105,12 @@ def detail(run: Path) -> Detail:
         ],
         checkpoints=[_checkpoint(path) for path in sorted((run / "checkpoints").glob("step-*"))],
         bytes=size(run),
-        next=next_commands(run, shown.state),
+        next=next_commands(run, row.state),
     )
 
 
 def curves(metrics: Sequence[StepMetrics]) -> dict[str, Curve]:
-    """Return the curves of the metrics that `runs show` sums up."""
+    """Return the curves of the metrics and rewards that `runs show` prints."""
     result: dict[str, Curve] = {}
     rewards = dict.fromkeys(name for line in metrics for name in line.rewards)
     for name in (*shown_in("show"), *rewards):
@@ -135,7 +134,7 @@ def _checkpoint(path: Path) -> CheckpointFolder:
 
 
 def next_commands(run: Path, state: State, checkpoint: int | None = None) -> list[str]:
-    """Return what can be done with a run in its state, or with the weights of a step of it."""
+    """Return commands to use next on a run in this state, or on the weights of its checkpoint."""
     commands = [command("resume", run)] if state in ("stopped", "failed") else []
     if state == "finished" and (evaluation := evaluation_command(run, checkpoint)):
         commands.append(evaluation)
@@ -148,8 +147,8 @@ def next_commands(run: Path, state: State, checkpoint: int | None = None) -> lis
 
 
 def evaluation_command(run: Path, checkpoint: int | None = None) -> str | None:
-    """Return how to compare a finished run with the model it began with: alone it takes all else
-    from the run. If the base is a run, its weights are named, and asked as this run's."""
+    """Return the command that compares a finished run with its base model; None if the recipe names
+    none. If the base is a run, the command names its weights, to prompt them like this run."""
     recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
     if not recipe.model:
         return None
@@ -159,17 +158,18 @@ def evaluation_command(run: Path, checkpoint: int | None = None) -> str | None:
 
 
 class RunCheck(RunRecord):
-    """The state of the files that a run wrote once."""
+    """The result of comparing a run's files with their checksums."""
 
     run: str
     files: int
-    """Files with a checksum, those of checkpoints included."""
+    """Number of files with a checksum, those of checkpoints included."""
     faults: dict[str, str]
-    """What is wrong, by file or checkpoint."""
+    """What is wrong, by the name of the file or checkpoint."""
 
 
 def check_run(run: Path) -> RunCheck:
-    """Read every file with a checksum. A run of an older version has them for checkpoints alone."""
+    """Compare all files of a run that have a checksum with it. Older versions of ictcli wrote
+    checksums for checkpoints only."""
     wrong = manifest.faults(run)
     folders = checkpoints.folders(run)
     for folder in folders:
@@ -177,7 +177,7 @@ def check_run(run: Path) -> RunCheck:
             checkpoints.check(folder)
         except DAMAGE as error:
             wrong[folder.relative_to(run).as_posix()] = f"is damaged: {error}"
-    places = [path / manifest.MANIFEST for path in (run, *folders)]
-    lists = [read_record(path, Manifest, strict=False) for path in places]
-    files = sum(len(each.files) for each in lists if each)
+    paths = [folder / manifest.MANIFEST for folder in (run, *folders)]
+    records = [read_record(path, Manifest, strict=False) for path in paths]
+    files = sum(len(record.files) for record in records if record)
     return RunCheck(run=str(run), files=files, faults=wrong)

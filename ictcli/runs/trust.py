@@ -1,5 +1,5 @@
-"""Reading a run's recipe, which may be somebody else's: from then on the process runs no code that
-its user did not name and that did not run here before (`ictcli.files.gate`)."""
+"""Read the recipe of a run, which may be a stranger's. From then on the process only runs code that
+its user named or that has run on this machine before (`ictcli.files.gate`)."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +10,8 @@ from ictcli.recipe import RecipeFile, find_recipe, is_of_run, read_recipe
 
 
 def read_run(run: Path) -> RecipeFile:
-    """Return a run's recipe. UserError if it is damaged, if its folder may not be read
-    (`check_inside`), or if it names a model that is a folder in the run."""
+    """Return a run's recipe. UserError if it is damaged, if the run links to files elsewhere, or if
+    the recipe's model is a folder in the run."""
     gate.ask()
     check_inside(run, plain=True)
     try:
@@ -23,7 +23,7 @@ def read_run(run: Path) -> RecipeFile:
 
 
 def read_typed(source: str) -> RecipeFile:
-    """Return the recipe of a name or path that was typed; `read_run` where that is a run's."""
+    """Return the recipe of a name or path that the user typed. A run's is read by `read_run`."""
     path = find_recipe(source)
     path = path.resolve() if path.is_symlink() else path
     return read_run(path.parent) if is_of_run(path) else read_recipe(source)

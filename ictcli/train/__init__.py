@@ -1,1 +1,1 @@
-"""Training: the loop, its steps, and how a run is started."""
+"""Training: the loop, its steps, and the start and end of a run."""

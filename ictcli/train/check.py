@@ -1,7 +1,7 @@
-"""Whether a training is worth its hours: what `ictcli check` finds out in a minute.
+"""`ictcli check`: try out a recipe for a minute, to learn whether training is worth its hours.
 
-The data are read, the model answers problems of the first steps as in training, a group at a time
-until the verdict is certain or time is up, a part of an update is timed, and nothing is written.
+The model answers problems of the first steps as in training, one group after the other, until the
+verdict is certain or the time is up. Part of an update is timed. Nothing is written.
 """
 
 import math
@@ -36,20 +36,20 @@ from ictcli.train.verdict import is_certain, verdict_of
 from ictcli.types import IntArray, Problem
 
 SAMPLING, ALONE = 0.7, 0.9
-"""Share of the time until sampling stops, and until it does where no group has ended: what is left
-times an update."""
+"""Shares of the time limit after which sampling stops: usually, and if no group has ended yet. An
+update is timed in the rest."""
 SHOWN = 3
-"""Prompts that are shown."""
+"""Number of prompts that are shown."""
 PACED, PAIR = 4, 2
-"""Tokens after which a group that would not end in time is replaced by this many responses a
-problem: a decoding step with fewer rows takes less."""
+"""If a group is too slow after `PACED` tokens to end in time, it and later groups are sampled with
+`PAIR` responses only: a decoding step with fewer rows takes less time."""
 
 Show = Callable[[Training | ShownPrompt | Answer], None]
 
 
 class TimeUpError(KeyboardInterrupt):
-    """Ends the sampling of a group; not an `Exception`, which an engine may take for a lack of
-    memory."""
+    """Raised to end the sampling of a group. It is not an `Exception`, because engines may treat
+    any `Exception` as a lack of memory."""
 
 
 def check(
@@ -59,9 +59,9 @@ def check(
     show: Show = lambda part: None,
     most: int | None = None,
 ) -> Checked:
-    """Try a recipe for so many seconds at most, and on `most` problems. UserError for what `train`
-    would refuse. `say` tells what takes long; `show` gets what is known as it becomes known.
-    Ctrl-C while the model answers ends the check with what it has."""
+    """Try a recipe for at most `seconds` seconds and `most` problems, and return the results;
+    Ctrl-C ends the sampling early. `say` gets a sentence before each slow part, and `show` each
+    result as soon as it is known. UserError if `train` would refuse the recipe."""
     began = time.perf_counter()
     say(f"loading {recipe.data_name}")
     task = task_of(recipe)
@@ -92,7 +92,7 @@ def check(
             engine.keep_reference()
         trial = _Trial(recipe, engine, task, began, seconds, show)
         tried = trial.run(most or math.inf, len(held), longest, load_s)
-    # worked solutions to show, where prompts have no limit that they would be too long for
+    # solutions can be shown as examples, unless prompts have a limit that these may exceed
     worked = any(problem.solution for problem in task.train[:1]) and not recipe.prompt.max_tokens
     ready, verdict, changes = verdict_of(recipe, memory, tried, worked=worked)
     typed = "holdout" in recipe.eval.model_fields_set
@@ -102,7 +102,7 @@ def check(
 
 
 class _Trial:
-    """Groups of responses, sampled one after the other, and their counts."""
+    """Samples groups of responses one after the other, and counts their verdicts."""
 
     def __init__(
         self, recipe: Recipe, engine: Engine, task: Task, began: float, limit: float, show: Show
@@ -121,7 +121,7 @@ class _Trial:
         return share * self.limit - (time.perf_counter() - self.began)
 
     def run(self, most: float, held: int, longest: int, load_s: float) -> Tried:
-        """Sample and time an update."""
+        """Sample groups, time an update, and return the results."""
         finite, estimated, interrupted = None, None, False
         try:
             self._sample(most)
@@ -136,7 +136,7 @@ class _Trial:
         for batch in self.batches:
             for name, verdicts in batch.parts.items():
                 parts.setdefault(name, []).extend(verdicts)
-        lost = [each.reason for each in self.answers if each.status in ("unparsed", "timeout")]
+        lost = [a.reason for a in self.answers if a.status in ("unparsed", "timeout")]
         return Tried(
             shown=tuple(self.shown),
             sampled=self._counts(),
@@ -170,14 +170,14 @@ class _Trial:
                 return
             if number == 0:
                 for name, verdicts in judged(self.batches[0], self.task.domain).items():
-                    check_verdicts(name, verdicts, "fix it")
+                    check_verdicts(name, verdicts, "fix the verifier")
 
     def _answer(self, number: int, problem: Problem) -> None:
-        """Sample a group, and show each answer as it ends. TimeUpError where time is up."""
+        """Sample a group, and show each answer as it ends. TimeUpError if the time is up."""
         recipe, engine, task = self.recipe, self.engine, self.task
         text, ids = tokens_of(engine.tokenizer, problem, task.domain, task.prompt)
         prompt = ShownPrompt(problem.id, text, len(ids), problem.gold)
-        if prompt not in self.shown:  # else it is asked again
+        if prompt not in self.shown:  # else this is the second attempt, with `PAIR` responses
             self.shown += [prompt] * (number < SHOWN)
             self.show(prompt)
         sampling = training_sampling(recipe, engine)
@@ -185,14 +185,14 @@ class _Trial:
         verifier, ended, answering = task.domain.verify, set[int](), set(range(self.rows))
         alone = not (isinstance(verifier, Verifier) and verifier.in_groups)
 
-        def written(row: int) -> str:
+        def text_of(row: int) -> str:
             return engine.tokenizer.decode(
                 rows[row], skip_special_tokens=True, clean_up_tokenization_spaces=False
             )
 
-        def answered(row: int, verdict: Verdict | None = None) -> None:
+        def add_answer(row: int, verdict: Verdict | None = None) -> None:
             tokens = rows[row]
-            answer = written(row)
+            answer = text_of(row)
             verdict = verdict or task.domain.judge([problem], [answer])[0]
             cut = tokens[-1] not in sampling.stop_ids
             parts = verdict.status, verdict.extracted, problem.gold, verdict.reason
@@ -200,15 +200,15 @@ class _Trial:
             self.show(self.answers[-1])
             ended.add(row)
 
-        def hear(t: int, where: IntArray, tokens: IntArray) -> None:
-            self.clock.tick(t, where, tokens)
-            for row, token in zip(map(int, where), map(int, tokens), strict=True):
-                if t == len(rows[row]):  # else drawn again, because memory ran out
+        def on_tokens(t: int, decoded: IntArray, tokens: IntArray) -> None:
+            self.clock.tick(t, decoded, tokens)
+            for row, token in zip(map(int, decoded), map(int, tokens), strict=True):
+                if t == len(rows[row]):  # else sampling was repeated after memory ran out
                     rows[row].append(token)
                     if token in sampling.stop_ids or len(rows[row]) == sampling.max_tokens:
                         answering.discard(row)
                         if alone:
-                            answered(row)
+                            add_answer(row)
             if answering and self._left() <= 0:
                 raise TimeUpError
             if t == PACED and self.rows > PAIR and not self.answers:
@@ -223,30 +223,30 @@ class _Trial:
         self.clock.start()
         try:
             rollouts = engine.generate(
-                encoded, self.rows, sampling, seed, recipe.wanted_stats, on_tokens=hear
+                encoded, self.rows, sampling, seed, recipe.wanted_stats, on_tokens=on_tokens
             )
         except KeyboardInterrupt:
             if self.rows < len(rows):
                 self._answer(number, problem)
                 return
-            late = sorted({*range(self.rows)} - answering - ended)  # judged together
-            if late:
-                for row, verdict in zip(
-                    late, task.domain.judge([problem], list(map(written, late))), strict=True
-                ):
-                    answered(row, verdict)
+            # finished responses that a verifier of whole groups has not judged yet
+            waiting = sorted({*range(self.rows)} - answering - ended)
+            if waiting:
+                verdicts = task.domain.judge([problem], list(map(text_of, waiting)))
+                for row, verdict in zip(waiting, verdicts, strict=True):
+                    add_answer(row, verdict)
             self.unended = len(answering)
             for row in sorted(answering):
-                parts = "unended", "", problem.gold, "it had not ended"
-                self.show(Answer(written(row), len(rows[row]), False, *parts))
+                parts = "unended", "", problem.gold, "it was cut before its end"
+                self.show(Answer(text_of(row), len(rows[row]), False, *parts))
             raise
         recipe = recipe.model_copy(update={"group": self.rows})
         batch = judge(recipe, engine, task, [problem], rollouts, "check", number)
         self.batches.append(batch)
         for row, length in enumerate(rollouts.lengths):
-            if row not in ended:  # judged in groups, or sampled by what does not say its tokens
+            if row not in ended:  # judged as a group, or the sampler did not call `on_tokens`
                 rows[row] = rollouts.tokens[row, :length].tolist()
-                answered(row, batch.verdicts[row])
+                add_answer(row, batch.verdicts[row])
 
     def _counts(self) -> dict[str, int]:
         statuses = Counter(answer.status for answer in self.answers)
@@ -260,12 +260,12 @@ class _Trial:
         }
 
     def _groups(self) -> Groups:
-        whole = [each for each in self.batches if each.rollouts.group == self.recipe.group]
+        whole = [batch for batch in self.batches if batch.rollouts.group == self.recipe.group]
         signals = [bool(batch.has_signal.any()) for batch in whole]
-        level = [b.correct for b, signal in zip(whole, signals, strict=True) if not signal]
+        equal = [b.correct for b, signal in zip(whole, signals, strict=True) if not signal]
         return Groups(
             total=len(signals),
             with_signal=sum(signals),
-            all_right=sum(bool(right.all()) for right in level),
-            all_wrong=sum(not right.any() for right in level),
+            all_right=sum(bool(right.all()) for right in equal),
+            all_wrong=sum(not right.any() for right in equal),
         )

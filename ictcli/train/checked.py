@@ -1,4 +1,4 @@
-"""What `ictcli check` found out."""
+"""The results of `ictcli check`."""
 
 from dataclasses import dataclass
 
@@ -8,22 +8,22 @@ from ictcli.planning.time_estimate import TimeEstimate
 
 @dataclass(frozen=True)
 class Training:
-    """The data and method of a training, known before its model is loaded."""
+    """Data, method and memory estimate of a recipe, known before its model is loaded."""
 
     name: str
     method: str
     lr: float
     train: int
-    """Problems to train on; 0 where the task makes them."""
+    """Number of training problems; 0 if the task generates them."""
     heldout: int
-    """Problems to evaluate on."""
+    """Number of held-out problems."""
     notes: tuple[str, ...]
     memory: MemoryCheck
 
 
 @dataclass(frozen=True)
 class ShownPrompt:
-    """A prompt as the model reads it."""
+    """A problem's prompt as the model gets it, and the correct answer."""
 
     problem: str
     text: str
@@ -33,7 +33,7 @@ class ShownPrompt:
 
 @dataclass(frozen=True)
 class Answer:
-    """A sampled response, judged."""
+    """A sampled response and its verdict."""
 
     text: str
     tokens: int
@@ -41,52 +41,52 @@ class Answer:
     """Whether it was cut at max_tokens."""
     status: str
     read: str
-    """The answer that was read."""
+    """The answer that was extracted from the text."""
     gold: str
     reason: str
 
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups of the sampled answers, by their rewards."""
+    """Numbers of sampled groups, by their rewards."""
 
     total: int = 0
     with_signal: int = 0
     all_right: int = 0
-    """Groups of those without a signal, as `all_wrong`."""
+    """Groups without signal in which every answer is right; `all_wrong`: in which none is."""
     all_wrong: int = 0
 
 
 @dataclass(frozen=True)
 class Tried:
-    """The results of the model's answers."""
+    """Results of sampling answers and of a trial update."""
 
     shown: tuple[ShownPrompt, ...]
     sampled: dict[str, int]
-    """Answers by verdict: correct, wrong, unparsed, timeout. Of them `truncated` were cut at
-    max_tokens, `cut_unread` without an answer that is read and `cut_wrong` with a wrong one.
-    Those that the time limit cut are none of them, but `unended`."""
+    """Number of answers by verdict: correct, wrong, unparsed, timeout. Of these `truncated` were
+    cut at max_tokens, `cut_unread` of them unparsed and `cut_wrong` wrong. Answers that the time
+    limit or Ctrl-C cut are counted in `unended` only."""
     groups: Groups
-    """Those whose answers all ended."""
+    """Groups whose answers all ended in time."""
     rewards: dict[str, float | None]
-    """The mean reward of each function, where there are several; None where it gave none."""
+    """If there are several reward functions: the mean reward of each; None if it gave none."""
     reasons: dict[str, int]
-    """Why answers are unparsed or timed out, the most frequent reason first."""
+    """Number of unparsed or timed out answers by reason, the most frequent reason first."""
     room: int
-    """Tokens that the model's context leaves to a response after the longest prompt."""
+    """Tokens that the model's context leaves for a response after the longest prompt."""
     finite: bool | None
-    """Whether log-probabilities, loss and gradient are numbers; None: no update was tried."""
+    """Whether log-probabilities, loss and gradient are finite; None if no update was tried."""
     load_s: float
     limit: float
-    """Seconds that the check was to take at most."""
+    """Time limit of the check, in seconds."""
     time: TimeEstimate | None
-    """None where no group of answers ended in time."""
+    """None if no group of answers ended in time."""
     interrupted: bool = False
-    """By Ctrl-C."""
+    """Whether Ctrl-C ended the check."""
 
     @property
     def answers(self) -> int:
-        """Return how many answers were judged."""
+        """Return the number of judged answers."""
         return sum(self.sampled[name] for name in ("correct", "wrong", "unparsed", "timeout"))
 
 
@@ -95,8 +95,8 @@ class Checked(Training):
     """The result of a check."""
 
     tried: Tried | None
-    """None where the model does not fit into memory."""
+    """None if the model does not fit into memory."""
     ready: bool
     verdict: str
     changes: tuple[str, ...]
-    """Words of the command, KEY=VALUE, that are advised."""
+    """Advised settings, each as KEY=VALUE."""

@@ -1,5 +1,5 @@
-"""Why a training does not learn, and what to type next: one table of symptoms for `ictcli check`,
-the alarms of a run and its end."""
+"""Why a run does not learn, and what to try next: one table of symptoms for `ictcli check`, the
+alarms during a run, and its summary."""
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
@@ -21,32 +21,31 @@ from ictcli.tasks.custom import is_custom
 from ictcli.text import shell_word
 
 SOME = 0.1
-"""Share of the responses that is not chance: if this many end without an answer, longer ones do not
-help."""
+"""If fewer responses than this share end without a readable answer, max_tokens is the cause."""
 WIDE = 16
-"""Responses to a problem from which on more of them find nothing new, where all are wrong."""
+"""Group size from which on a larger group is not advised if all responses are wrong."""
 REASONED = 128
-"""With fewer tokens a response has no room to reason, so a short form helps more than length."""
+"""A response of fewer tokens has no room to reason, so a short form is advised, not more tokens."""
 TRIAL = 5
-"""A training of fewer steps tries something out, and ends as it should without a gradient."""
+"""A run of fewer steps does not fail if every gradient was 0: it may only be a trial."""
 
 
 @dataclass(frozen=True)
 class Symptom:
-    """A fault in words, and what helps."""
+    """A fault of training, in words, and advice."""
 
     sentence: str
-    """Without the full stop."""
+    """The fault, without a full stop."""
     setting: str = ""
     """KEY=VALUE to try first."""
     effect: str = ""
-    """What that does."""
+    """What the setting does, as a predicate: "trains every token"."""
     more: str = ""
-    """What else helps."""
+    """Further advice."""
 
     @property
     def next(self) -> str:
-        """Return what to try, in words."""
+        """Return all advice, in words."""
         return "; ".join(filter(None, [f"{self.setting} {self.effect}".strip(), self.more]))
 
 
@@ -56,35 +55,35 @@ SYMPTOMS = {
     "truncated": Symptom(
         "{truncated}{of_step} are cut at max_tokens={max_tokens}{before}",
         "max_tokens={longer}",
-        "gives room for longer ones",
+        "gives room for longer responses",
         "a few supervised steps on short examples teach where to end (docs/sft.md)",
     ),
     "no room": Symptom(
         "{truncated} are cut at max_tokens={max_tokens}, and the model's context has no room for "
-        "longer ones"
+        "longer responses"
     ),
     "unparsed": Symptom(
         "{unread} have no readable answer{cut}",
         "prompt.shots=2",
         "shows the model how to answer",
-        "prompt.suffix or prompt.system can say how to answer, reward.pattern reads another form, "
-        "and a few supervised steps on examples in that form teach it (docs/sft.md)",
+        "prompt.suffix or prompt.system can say how to answer, reward.pattern can read other forms "
+        "of answers, and a few supervised steps on examples teach the form (docs/sft.md)",
     ),
     "no form": Symptom(
         "{unread} have no readable answer{cut}",
         "prompt.suffix='End with one line: Answer: and the answer alone.' "
         "'reward.pattern=Answer: *(.+)'",
-        "say how to answer, and read that",
-        "a few supervised steps on examples in that form teach it (docs/sft.md)",
+        "say how to answer, and read such answers",
+        "a few supervised steps on examples teach the form (docs/sft.md)",
     ),
-    "unshown": Symptom(
+    "own examples": Symptom(
         "{unread} have no readable answer{cut}",
         "{examples}",
-        "first teaches the form of an answer, by supervised steps on yours",
-        "max_tokens={longer} gives room for longer ones",
+        "first teaches the form, by supervised steps on your answers",
+        "max_tokens={longer} gives room for longer responses",
     ),
     "all_right": Symptom(
-        "{all_right} are all right",
+        "{all_right} have only right responses",
         "group={wider}",
         "finds wrong responses too",
         "harder problems teach more",
@@ -92,13 +91,13 @@ SYMPTOMS = {
     "all_wrong": Symptom(
         "{wrong} are readable but wrong{cut}",
         "group={wider}",
-        "finds more",
+        "samples more responses to each problem",
         "easier problems, a few supervised steps (docs/sft.md) or a larger model help",
     ),
     "equal": Symptom(
-        "{all_right} are all right and {all_wrong} all wrong",
+        "{all_right} have only right responses and {all_wrong} have none",
         "group={wider}",
-        "takes more responses to each problem",
+        "samples more responses to each problem",
     ),
     "untrained": Symptom(
         "{label} keeps {kept} of the tokens, but none in the {signal} of the groups that have "
@@ -107,7 +106,7 @@ SYMPTOMS = {
         "trains every token",
     ),
     "forgotten": Symptom(
-        "earlier steps had unequal rewards, and now {all_wrong} are all wrong",
+        "earlier steps had unequal rewards, and now {all_wrong} have no right response",
         *SMALLER_STEP,
     ),
     "sampler": Symptom(
@@ -117,28 +116,27 @@ SYMPTOMS = {
         "samples from the model itself",
     ),
     "decline": Symptom(
-        "The share of correct rollouts was {best} at its best and is {now} {when}",
-        *SMALLER_STEP,
+        "The share of correct rollouts was {best} at its best and is {now} {when}", *SMALLER_STEP
     ),
     "collapse": Symptom(f"Entropy collapse {ENTROPY}", *SMALLER_STEP, "so may a larger kl"),
     "explosion": Symptom(f"Entropy explosion {ENTROPY}", *SMALLER_STEP),
     "solved": Symptom(
         f"Entropy collapse {ENTROPY}",
-        more="{correct} of its rollouts are right: a task that is solved leaves little entropy",
+        more="{correct} of the rollouts are right: a task that is solved leaves little entropy",
     ),
     "sure": Symptom(
         "the model is already sure of many tokens that {label} trains: {kept_sure} of them have "
         "p > 0.99, and {sure} of all tokens",
         "method.max_prob=0.99",
-        "leaves them out, with ict and random",
+        "leaves them out (methods ict and random)",
     ),
     "nonfinite": Symptom("{steps} had a loss or gradient that is not finite", *SMALLER_STEP),
 }
-"""By name. Alarms have the names of their keys in `alarms`."""
+"""Symptoms by name. An alarm has the name of its recipe key `alarms.NAME`."""
 
 
 def symptom(name: str, recipe: Recipe, **figures: Any) -> Symptom:
-    """Return an entry of SYMPTOMS with the recipe's settings and these figures filled in."""
+    """Return an entry of SYMPTOMS with the recipe's settings and `figures` filled in."""
     settings = {
         "max_tokens": recipe.max_tokens,
         "longer": 2 * recipe.max_tokens,
@@ -152,8 +150,8 @@ def symptom(name: str, recipe: Recipe, **figures: Any) -> Symptom:
 
 
 def share_of(share: float, noun: str, total: int = 0) -> str:
-    """Return `72.0 % of the responses`; of a known number `46 of 64 responses (59-82 %)`, with the
-    95 % interval."""
+    """Return a share in words: `72.0 % of the responses`, or `46 of 64 responses (59-82 %)` with
+    the 95 % interval if `total` is given."""
     if not total:
         return f"{shown_share(share)} of the {noun}"
     count = round(share * total)
@@ -162,7 +160,7 @@ def share_of(share: float, noun: str, total: int = 0) -> str:
 
 
 def share_interval(count: int, total: int) -> Interval:
-    """Return Clopper and Pearson's interval of a share; from 0 to 1 for a share of nothing."""
+    """Return count / total with its Clopper-Pearson 95 % interval, from 0 to 1 if total is 0."""
     if not total:
         return Interval(0.0, 0.0, 1.0)
     return mean_interval(np.repeat([1.0, 0.0], [count, total - count]))
@@ -170,19 +168,19 @@ def share_interval(count: int, total: int) -> Interval:
 
 @dataclass(frozen=True)
 class Signal:
-    """Reasons why groups have equal rewards: shares of responses, then of groups."""
+    """Shares of responses, then of groups, that explain why groups have equal rewards."""
 
     unparsed: float
-    """Those that ended without an answer that can be read."""
+    """Responses that ended without a readable answer."""
     truncated: float
-    """Those that were cut at max_tokens before one."""
+    """Responses that were cut at max_tokens before a readable answer."""
     wrong: float
-    """Those with a readable, wrong answer."""
+    """Responses with a readable but wrong answer."""
     all_right: float
     all_wrong: float
 
     def words(self, responses: int = 0, groups: int = 0) -> dict[str, str]:
-        """Return the shares in words, with intervals where the numbers are known."""
+        """Return the shares in words; with intervals if the total numbers are given."""
         kinds = {"all_right": ("groups", groups), "all_wrong": ("groups", groups)}
         shares: dict[str, float] = {**vars(self), "unread": self.unparsed + self.truncated}
         return {
@@ -192,7 +190,7 @@ class Signal:
 
 
 def without_signal(batch: Batch) -> Signal | None:
-    """Return the shares of a step; None if the rewards of a group differ."""
+    """Return the shares for the batch of a step; None if the rewards of any group differ."""
     if batch.advantage.any():
         return None
     right = batch.correct.reshape(-1, batch.rollouts.group)
@@ -203,24 +201,19 @@ def without_signal(batch: Batch) -> Signal | None:
 
 
 def mean(steps: Sequence[Signal]) -> Signal:
-    """Return the mean shares of some steps."""
+    """Return the mean of each share over steps."""
     return Signal(*np.mean([astuple(step) for step in steps], axis=0).tolist())
 
 
 def diagnose(
-    recipe: Recipe,
-    signal: Signal,
-    *,
-    room: int | None = None,
-    shots: bool = False,
-    **words: str,
+    recipe: Recipe, signal: Signal, *, room: int | None = None, shots: bool = False, **words: str
 ) -> tuple[str, Symptom]:
-    """Return why groups have equal rewards, by name and in words: the most specific cause of half
-    of the responses or groups. `room`: tokens that the context leaves to a response; `shots`:
-    whether the data has responses to show as examples; `words` say the shares with their
-    intervals."""
+    """Return why groups have equal rewards, as a name and a symptom: the most specific cause that
+    holds for half of the responses or groups. `room`: tokens that the context leaves for a
+    response. `shots`: whether the data has responses to show as examples. `words`: the shares as
+    text, in place of those of `signal.words()`."""
     if (unread := signal.unparsed + signal.truncated) >= 0.5:
-        formless = signal.unparsed >= max(1 - unread, SOME)  # of those that ended most
+        formless = signal.unparsed >= max(1 - unread, SOME)  # most responses that ended
         name = "unparsed" if formless else "truncated"
     else:
         shares = {"all_wrong": signal.wrong, "all_right": signal.all_right}
@@ -228,24 +221,24 @@ def diagnose(
     longer = 2 * recipe.max_tokens if room is None else min(2 * recipe.max_tokens, room)
     if name == "truncated" and longer <= recipe.max_tokens:
         name = "no room"
-    shown = "no form" if name == "unparsed" and not shots else name
+    entry = "no form" if name == "unparsed" and not shots else name
     examples = own_examples(recipe)
     brief = name == "truncated" and recipe.max_tokens < REASONED
-    if examples and (brief or (shown == "no form" and recipe.reward.pattern)):
-        shown = "unshown"
+    if examples and (brief or (entry == "no form" and recipe.reward.pattern)):
+        entry = "own examples"
     figures = {"before": " before an answer can be read", **signal.words(), **words}
     figures["examples"] = examples
-    cause = symptom(shown, recipe, longer=longer, **figures)
+    cause = symptom(entry, recipe, longer=longer, **figures)
     if name == "all_wrong" and recipe.group >= WIDE:
         cause = Symptom(cause.sentence, more=cause.more)
-    if shown == "no form" and recipe.reward.pattern:  # which does not fit
+    if entry == "no form" and recipe.reward.pattern:  # a pattern is set, and does not fit
         cause = Symptom(cause.sentence, more=symptom("unparsed", recipe, **figures).more)
     return name, cause
 
 
 def own_examples(recipe: Recipe) -> str:
-    """Return the settings of supervised steps on the answers of the user's own data; empty if there
-    is none, or the recipe has such steps."""
+    """Return the setting of supervised steps on the answers of the user's own data; empty if the
+    data is not the user's, or the recipe has such steps."""
     data = recipe.data or (recipe.task if is_custom(recipe.task) else "")
     if not data or recipe.sft.data:
         return ""
@@ -255,17 +248,17 @@ def own_examples(recipe: Recipe) -> str:
 
 
 def advice(run: Path, recipe: Recipe, domain: Domain, signal: Signal) -> tuple[str, str]:
-    """Return why groups of a run have equal rewards, and what to type next."""
+    """Return why groups of a run have equal rewards, and what to try next."""
     name, cause = diagnose(recipe, signal)
     if name not in ("unparsed", "all_wrong"):
         return cause.sentence, cause.next
     grade = grade_command(run / "eval" / "before.jsonl", domain, recipe.plugins)
-    shown = f"{grade} (shows how answers are judged)" if grade else ""
-    return cause.sentence, "; ".join(filter(None, [shown, cause.next]))
+    first = f"{grade} (shows how answers are judged)" if grade else ""
+    return cause.sentence, "; ".join(filter(None, [first, cause.next]))
 
 
 def unlearned(run: Run, recipe: Recipe, domain: Domain) -> Unlearned | None:
-    """Return why nothing was learned, where every gradient of a run was 0; else None."""
+    """Return why nothing was learned, if every gradient of a run was 0; else None."""
     steps = list(run.metrics())
     if not steps or any(metrics.grad_norm or not metrics.finite for metrics in steps):
         return None
@@ -282,7 +275,7 @@ def unlearned(run: Run, recipe: Recipe, domain: Domain) -> Unlearned | None:
         )
         sentence = f"{begin} every gradient of {number} was 0: {cause.sentence}."
         return Unlearned(sentence=sentence, hint=cause.next)
-    correct = share("correct")  # rewards are equal, so of groups as of responses
+    correct = share("correct")  # rewards in a group are equal, so this is a share of groups too
     unread, cut = share("unparsed"), min(share("unparsed"), share("truncated"))
     signal = Signal(unread - cut, cut, 1 - correct - unread, correct, 1 - correct)
     why, hint = advice(run.folder, recipe, domain, signal)
@@ -291,6 +284,6 @@ def unlearned(run: Run, recipe: Recipe, domain: Domain) -> Unlearned | None:
 
 
 def check_learned(summary: Summary) -> None:
-    """Raise NothingLearnedError where every gradient of `TRIAL` steps or more was 0."""
+    """Raise NothingLearnedError if every gradient of a run of `TRIAL` steps or more was 0."""
     if summary.unlearned and summary.steps >= TRIAL:
         raise NothingLearnedError(summary.unlearned.sentence, summary.unlearned.hint)

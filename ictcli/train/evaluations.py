@@ -26,31 +26,32 @@ ALONE = {
     "step-000000": "after the supervised steps",
     "after": "after training",
 }
-"""When an evaluation is made before which no step is in flight."""
+"""Labels of evaluations that Ctrl-C stops at once, since no training step is in progress, and
+their names in messages."""
 
 
 def known_evaluation(
     run: Run, recipe: Recipe, label: str, say: Callable[[str], None] = lambda text: None
 ) -> Evaluation | None:
-    """Return an evaluation of the run, read from its file; None if that is missing, or damaged,
-    which `say` reports."""
+    """Return an evaluation of the run from its file; None if the file is missing or damaged. `say`
+    gets a sentence on a damaged file."""
     path = run.folder / "eval" / f"{label}.json"
     evaluation = read_record(path, Evaluation, strict=False)
     if evaluation and all(f"pass@{k}" in evaluation.passes for k in recipe.eval.k):
         return evaluation
     if path.is_file():
-        say(f"{path} is damaged; the evaluation is made again.")
+        say(f"{path} is damaged; the evaluation is repeated.")
     return None
 
 
 def asks_greedily(recipe: Recipe, label: str) -> bool:
-    """Return whether an evaluation asks each problem greedily too, for the end of a run."""
+    """Return whether an evaluation also samples each problem greedily, for the summary."""
     usual = recipe.temperature if recipe.eval.temperature is None else recipe.eval.temperature
     return label in ALONE and usual != 0
 
 
 def samples_of(recipe: Recipe, label: str) -> int:
-    """Return the samples of each problem that an evaluation takes, at all temperatures."""
+    """Return the number of samples per problem in an evaluation, over all temperatures."""
     return recipe.eval.n + asks_greedily(recipe, label)
 
 
@@ -63,22 +64,22 @@ def evaluate_heldout(
     interrupted: Callable[[], bool],
     label: str,
 ) -> Evaluation:
-    """Evaluate on held-out problems and write eval/LABEL.json. The seed is always the same, so that
-    evaluations of a run, and of the runs it is compared with, are paired. InterruptedRunError if
-    Ctrl-C comes while no step is in flight."""
+    """Evaluate on held-out problems, and write eval/LABEL.json. All evaluations of a run use the
+    same random seed, so that they can be paired. InterruptedRunError after Ctrl-C, if no training
+    step is in progress."""
 
     def progress(done: int, total: int) -> None:
         observer.evaluating(label, done, total)
-        if interrupted() and label in ALONE:  # no step is in flight
+        if interrupted() and label in ALONE:
             raise InterruptedRunError(
-                f"Interrupted in the evaluation {ALONE[label]}; no step is lost.",
+                f"Interrupted during the evaluation {ALONE[label]}; no step is lost.",
                 command("resume", run.folder),
             )
 
     file = SampleFile(run.folder / "eval" / f"{label}.jsonl")
-    others = (0.0,) * asks_greedily(recipe, label)
-    names = [f"eval/{samples.path.name}" for samples in (file, *map(file.at, others))]
-    manifest.leave(run.folder, *names)  # they are written as they come
+    greedy = (0.0,) * asks_greedily(recipe, label)
+    names = [f"eval/{samples.path.name}" for samples in (file, *map(file.at, greedy))]
+    manifest.leave(run.folder, *names)  # samples are written as they are finished
     problems = heldout(recipe, task)
     benchmark = Benchmark(*exam_of(recipe, task), lambda _: problems)
     evaluation = evaluate(
@@ -88,7 +89,7 @@ def evaluate_heldout(
             n=recipe.eval.n,
             k=recipe.eval.k,
             seed=seed_of(recipe.seed, "eval"),
-            temperatures=others,
+            temperatures=greedy,
             plugins=recipe.plugins,
         ),
         task.prompt,
@@ -105,6 +106,6 @@ def evaluate_heldout(
 
 
 def with_passes(metrics: StepMetrics, ks: Sequence[int], evaluation: Evaluation) -> StepMetrics:
-    """Return metrics with the values of an evaluation, as eval/pass@k."""
+    """Return metrics with the pass@k of an evaluation added as eval/pass@k."""
     passes = {f"eval/pass@{k}": evaluation.passes[f"pass@{k}"].value for k in ks}
     return metrics.model_copy(update=passes)

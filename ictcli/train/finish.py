@@ -1,4 +1,4 @@
-"""The end of a run: its model or adapters, and summary.json; and more steps after it."""
+"""Finish a run, with its exported model and summary.json; extend a run to more steps."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -30,19 +30,19 @@ from ictcli.train.evaluations import known_evaluation, with_passes
 
 
 def kept_tokens(metrics: Sequence[StepMetrics], recipe: Recipe) -> dict[str, float]:
-    """Return which tokens were trained: means over the steps after the dense warm-up (see
-    `dynamics`), or over all if there are none; `high_low_ratio` is that of all their kept
-    tokens."""
+    """Return statistics of the trained tokens (see `dynamics`): means over the steps after the
+    dense warm-up, or over all steps if none followed it. `high_low_ratio` is the ratio over the
+    kept tokens of all these steps together."""
     dense = recipe.dense_steps if recipe.dense_steps < recipe.steps else 0
-    steps = [each for each in metrics if each.step > dense]
+    steps = [line for line in metrics if line.step > dense]
     means: dict[str, float] = {}
     for name in shown_in("summary"):
-        values = [value for each in steps if (value := each.value(name)) is not None]
+        values = [value for line in steps if (value := line.value(name)) is not None]
         if values:
             means[name] = float(np.mean(values))
     if "high_low_ratio" in means:
-        ratios = [each.high_low_ratio for each in steps]  # None: of high entropy alone
-        kept = [(each.share_kept or 0.0) * (each.length or 0.0) for each in steps]
+        ratios = [line.high_low_ratio for line in steps]  # None: no low-entropy token was kept
+        kept = [(line.share_kept or 0.0) * (line.length or 0.0) for line in steps]
         low = sum(n / (1 + r) for n, r in zip(kept, ratios, strict=True) if r is not None)
         if low:
             means["high_low_ratio"] = (sum(kept) - low) / low
@@ -50,12 +50,12 @@ def kept_tokens(metrics: Sequence[StepMetrics], recipe: Recipe) -> dict[str, flo
 
 
 def export_folder(run: Path, recipe: Recipe) -> Path:
-    """Return where a finished run has its model, or its adapters if it trained nothing else."""
+    """Return the folder of a finished run's model, or of its adapters if it trained adapters."""
     return run / ("adapter" if recipe.adapters else "model")
 
 
 def export(run: Run, recipe: Recipe, engine: Engine) -> Path:
-    """Write the model or the adapters; returns their folder."""
+    """Write the model or the adapters, and return their folder."""
     path = export_folder(run.folder, recipe)
     with manifest.rewriting(run.folder, path.name), new_folder(path) as folder:
         if recipe.adapters:
@@ -67,16 +67,16 @@ def export(run: Run, recipe: Recipe, engine: Engine) -> Path:
 
 
 def finished(run: Run, recipe: Recipe, say: Callable[[str], None]) -> Summary | None:
-    """Return the summary of a finished run, with its model where that lies now; None if the run is
-    not finished. A model or adapter that was lost is exported again from the last step's
-    checkpoint. UserError where the summary is damaged, or that checkpoint is lost too."""
+    """Return the summary of a finished run, with the present path of its model; None if the run is
+    not finished. If the model or adapter is missing, export it again from the last checkpoint.
+    UserError if the summary is damaged, or that checkpoint is missing too."""
     summary = run.read("summary.json", Summary)
     if summary is None:
         return None
     path = export_folder(run.folder, recipe)
     if not path.is_dir():
         checkpoint = checkpoints.pick(run.folder, str(summary.steps))
-        say(f"{path} is missing: it is made again from {checkpoint}.")
+        say(f"{path} is missing: it is exported again from {checkpoint}.")
         engine = engine_at(run.folder, run.recipe, checkpoint, recipe.engine)
         export(run, recipe, engine)
     return summary.model_copy(update={"model": str(path)})
@@ -92,8 +92,8 @@ def finish(
     unlearned: Unlearned | None = None,
     examples: int = 0,
 ) -> Summary:
-    """Export the model or the adapters, and write the summary; `unlearned` is why nothing was
-    learned, `examples` the number of those for supervised steps."""
+    """Export the model or the adapters, and write the summary. `unlearned` says why if nothing was
+    learned; `examples` is the number of supervised examples."""
     path = export(run, recipe, engine)
     figures = [f"pass@{k}" for k in recipe.eval.k]
     figures += ["greedy"] * ("greedy" in before.figures and "greedy" in after.figures)
@@ -147,7 +147,7 @@ def finish(
 
 
 def check_keys(run: Path, overrides: Sequence[str]) -> None:
-    """Raise UserError for a setting other than steps."""
+    """Raise UserError if an override sets another key than `steps`."""
     for override in overrides:
         key = override.partition("=")[0].strip()
         if key != "steps":
@@ -159,13 +159,12 @@ def check_keys(run: Path, overrides: Sequence[str]) -> None:
 
 
 def check_longer(run: Run, before: Recipe, recipe: Recipe) -> None:
-    """Raise UserError where the steps of `recipe` are fewer than a run has, or no checkpoint is
-    left to go on from."""
+    """Raise UserError if `recipe` has fewer steps than `before`, the run's recipe, or has more and
+    the run has no checkpoint to continue from."""
     anew = command("train", run.folder / "recipe.toml", f"steps={recipe.steps}")
     if recipe.steps < before.steps:
         raise UserError(
-            f"{run.folder} has {before.steps} steps, and steps={recipe.steps} is fewer.",
-            anew,
+            f"{run.folder} has {before.steps} steps, and steps={recipe.steps} is fewer.", anew
         )
     trained = run.metrics() or run.read("summary.json", Summary)
     if recipe.steps > before.steps and trained and not run.checkpoints():
@@ -173,11 +172,11 @@ def check_longer(run: Run, before: Recipe, recipe: Recipe) -> None:
 
 
 def extend(run: Run, before: Recipe, steps: int) -> None:
-    """Give a run of the recipe `before` more steps: `ictcli resume RUN steps=N`. Each change leaves
-    a run that resumes or finishes as it is, so a kill between two loses nothing."""
+    """Extend a run, whose recipe is `before`, to more steps (`ictcli resume RUN steps=N`). The run
+    can be resumed after each of the changes, so a kill between two of them loses nothing."""
     if environment := run.read("environment.json", Environment):
-        had = list(dict.fromkeys([*environment.extended_from, before.steps]))
-        run.write("environment.json", environment.model_copy(update={"extended_from": had}))
+        earlier = list(dict.fromkeys([*environment.extended_from, before.steps]))
+        run.write("environment.json", environment.model_copy(update={"extended_from": earlier}))
     if run.read("summary.json", Summary):
         manifest.leave(run.folder, "summary.json")
         (run.folder / "summary.json").unlink()
@@ -193,16 +192,16 @@ def schedule_note(before: Recipe, recipe: Recipe) -> str:
         return ""
     step = before.steps + 1
     return (
-        f"optimizer.decay = {recipe.optimizer.decay!r} depends on steps: the rate was "
+        f"optimizer.decay = {recipe.optimizer.decay!r} depends on steps: the learning rate was "
         f"{before.lr_at(before.steps):.3g} at step {before.steps} and is {recipe.lr_at(step):.3g} "
-        f"at step {step}. A run of {recipe.steps} steps from the start would have other rates."
+        f"at step {step}. A new run of {recipe.steps} steps would have had other learning rates."
     )
 
 
 def _keep_evaluation(run: Run, before: Recipe) -> None:
-    """Make the evaluation after training that of its step, as a longer run has it."""
+    """Rename the evaluation "after" to "step-N", as a longer run would have named it at step N."""
     label = f"step-{before.steps:06d}"
-    for path in sorted((run.folder / "eval").glob("after*.json*"), reverse=True):  # .json last
+    for path in sorted((run.folder / "eval").glob("after*.json*"), reverse=True):  # samples first
         _rename(run, f"eval/{path.name}", f"eval/{path.name.replace('after', label, 1)}")
     evaluation = read_record(run.folder / "eval" / f"{label}.json", Evaluation, strict=False)
     lines = run.metrics()

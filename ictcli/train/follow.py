@@ -1,4 +1,4 @@
-"""What the other processes of a launch do: train along, each in a temporary folder."""
+"""Data-parallel training on the ranks other than 0, each in a temporary folder."""
 
 import os
 import signal
@@ -18,8 +18,8 @@ from ictcli.train.launch import train_to_the_end
 
 
 def follow() -> None:
-    """Run each training that rank 0 launches, in a copy of the small files of its folder; return
-    when rank 0 ends. Raises what fails here alone."""
+    """Train each run that rank 0 launches, in a copy of the run's small files; return when rank 0
+    ends. Raise an error unless all ranks had it: then rank 0 raises it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; rank 0 finishes its step
     sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (to the end)
     ranks = communicator()

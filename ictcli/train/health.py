@@ -18,41 +18,36 @@ from ictcli.runs.rollouts import Batch
 from ictcli.tables.numbers import shown_share
 from ictcli.tasks import Domain
 from ictcli.text import command
-from ictcli.train.diagnosis import (
-    Signal,
-    advice,
-    mean,
-    share_of,
-    symptom,
-    without_signal,
-)
+from ictcli.train.diagnosis import Signal, advice, mean, share_of, symptom, without_signal
 
 SURE_STEPS = 10
-"""Steps in a row that kept more sure tokens than chance, after which a warning is given."""
+"""Warn after this many consecutive steps that trained a larger share of near-certain tokens
+(p > 0.99) than the whole batch has."""
 STEPS = 5
-"""Steps in a row without a group of unequal rewards that are an alarm."""
+"""Number of consecutive steps without unequal rewards in any group that raises an alarm."""
 COLLAPSE_BELOW, EXPLOSION_ABOVE = 0.1, 3.0
-"""Ratios of mean H1 to its first value."""
+"""Ratios of the mean entropy to its first value that raise an alarm."""
 NONFINITE_LIMIT = 3
-"""Non-finite steps in a row that end a run, with any recipe."""
+"""Number of consecutive non-finite steps that ends a run, whatever the recipe says."""
 FAILING_LIMIT = 3
-"""Steps in a row that end a run where a verifier failed on all answers; one, if it never worked."""
+"""Number of consecutive steps that ends a run if a verifier fails on all answers; 1 if it never
+worked."""
 SAMPLER_GAP = 2.0
-"""Nats between log pi and that of another policy that sampled, at any trained token."""
+"""Difference in nats between the log-probabilities of model and sampler that raises an alarm."""
 TRUNCATED = 0.5
-"""Share of a step's responses cut at `max_tokens`."""
+"""Share of a step's responses cut at `max_tokens` that raises an alarm."""
 DECLINE, NOISE, WINDOW = 0.1, 4.0, 5
-"""The share of correct rollouts declines where its mean over the last `WINDOW` steps is below the
-best such mean by more than `DECLINE`, and by more than `NOISE` standard errors. In 359 runs of the
-study 24 did; two of them were back at their best in the end."""
+"""An alarm is raised if the mean share of correct rollouts over the last `WINDOW` steps is below
+the best such mean by more than `DECLINE` and by more than `NOISE` standard errors. In the study 24
+of 359 runs raised it, and two of the 24 recovered."""
 SOLVED = 0.9
-"""Share of correct rollouts above which they differ little because they are right."""
+"""Share of correct rollouts above which an entropy collapse means that the task is solved."""
 MESSAGES = 10
-"""Kinds of verifier failures to warn of."""
+"""Number of different verifier failures that are reported."""
 
 
 def entropy_alarm(first: float, now: float) -> str | None:
-    """Return collapse where mean H1 is a tenth of its first value, explosion where thrice."""
+    """Return "collapse" or "explosion" if the entropy is too far below or above its first value."""
     if now < COLLAPSE_BELOW * first:
         return "collapse"
     if now > EXPLOSION_ABOVE * first:
@@ -61,8 +56,9 @@ def entropy_alarm(first: float, now: float) -> str | None:
 
 
 def decline(correct: Sequence[float]) -> tuple[float, float] | None:
-    """Return the mean of the shares of correct rollouts over the best `WINDOW` steps and over the
-    last ones, where these are worse. Neighbours, which a trend hardly parts, show the noise."""
+    """Return the mean share of correct rollouts over the best and the last `WINDOW` steps, if it
+    declined, else None. The standard error is estimated from differences of neighbouring steps,
+    which hardly contain the trend."""
     if len(correct) < 2 * WINDOW:
         return None
     means = np.convolve(correct, np.full(WINDOW, 1 / WINDOW), "valid")
@@ -72,54 +68,54 @@ def decline(correct: Sequence[float]) -> tuple[float, float] | None:
 
 
 class Health:
-    """Watches the steps of a run. `say` is called with each warning."""
+    """Checks the steps of a run for alarms. `say` is called with each warning."""
 
     def __init__(
         self, run: Run, recipe: Recipe, domain: Domain, say: Callable[[str], None]
     ) -> None:
         self.run, self.recipe, self.domain, self.say = run, recipe, domain, say
         self._failing: dict[str, int] = {}
-        """By verifier the last steps in a row where it judged no answer, and failed."""
+        """By verifier, the number of last consecutive steps in which it failed on all answers."""
         self._warned: set[str] = set()
         self._last: set[str] = set()
-        """What was wrong with the last step."""
+        """Names of the alarms of the last step."""
         self._correct: list[float] = []
-        """Shares of correct rollouts: of each step, or of those since the last decline."""
+        """Share of correct rollouts in each step since the last decline."""
         self._fell: tuple[float, float] | None = None
         self._sure = 0
-        """Last steps in a row that kept more sure tokens than chance does."""
+        """Number of last consecutive steps that trained too many near-certain tokens."""
         self._had_signal = False
         self._without_signal: list[Signal] = []
-        """Shares of the last steps in a row whose groups all had equal rewards."""
+        """Shares in the last consecutive steps whose groups all had equal rewards."""
 
     def check_batch(self, batch: Batch) -> None:
-        """Take down whether a step has a signal, and warn of each new way in which the verifier
-        fails."""
+        """Record whether a batch has a signal, and warn of each new failure of a verifier.
+        RunFailedError if a verifier keeps failing on all answers."""
         signal = without_signal(batch)
         self._had_signal |= signal is None
         self._without_signal = [*self._without_signal, signal] if signal else []
         for name, verdicts in judged(batch, self.domain).items():
             failing = self._failing.get(name)
-            if failing is None:  # a resumed run's worked before
+            if failing is None:  # in a resumed run the verifier has worked before
                 failing = 0 if self.run.metrics() else FAILING_LIMIT - 1
             if any(not verdict.failed and verdict.status != "timeout" for verdict in verdicts):
                 failing = 0
-            elif any(verdict.failed for verdict in verdicts):  # what is late may be over soon
+            elif any(verdict.failed for verdict in verdicts):  # timeouts alone may be temporary
                 failing += 1
             self._failing[name] = failing
             if failing >= FAILING_LIMIT:
                 check_verdicts(name, verdicts, hint_of(self.run.folder))
             reasons = [v.reason for v in verdicts if v.failed or v.status == "timeout"]
             for reason in dict.fromkeys(reasons):
-                said = f"The verifier {name} failed: {reason.removeprefix(FAILED)}"
-                if said not in self._warned and len(self._warned) < MESSAGES:
-                    self._warned.add(said)
-                    self.say(f"{said} ({reasons.count(reason)} of {len(verdicts)} responses)")
+                warning = f"The verifier {name} failed: {reason.removeprefix(FAILED)}"
+                if warning not in self._warned and len(self._warned) < MESSAGES:
+                    self._warned.add(warning)
+                    self.say(f"{warning} ({reasons.count(reason)} of {len(verdicts)} responses)")
 
     def check(self, state: State, metrics: StepMetrics) -> dict[str, bool]:
-        """Return the alarms of a finished step that the recipe does not switch off, by their keys
-        of `alarms`, and whether the run stops for each. The third non-finite step in a row is
-        always one."""
+        """Return the new alarms of a finished step: whether each stops the run, by the alarm's key
+        in the recipe's table `alarms`. Alarms that the recipe switches off are left out, except
+        the third consecutive non-finite step."""
         if not metrics.finite:
             reaction = self.recipe.alarms.nonfinite
             stops = reaction == "stop" or state.nonfinite >= NONFINITE_LIMIT
@@ -127,30 +123,30 @@ class Health:
         kept, every = metrics.kept_sure or 0.0, metrics.sure or 0.0
         self._sure = self._sure + 1 if kept > every else 0
         if self._sure == SURE_STEPS:
-            found = symptom(
-                "sure", self.recipe, kept_sure=shown_share(kept), sure=shown_share(every)
-            )
-            self.say(f"{found.sentence}. Next: {found.next}.")
-        far = self.recipe.engine.off_policy and (metrics.sampler_gap or 0.0) > SAMPLER_GAP
-        most = TRUNCATED / (2 if "truncated" in self._last else 1)  # or it is said again and again
+            shares = {"kept_sure": shown_share(kept), "sure": shown_share(every)}
+            warning = symptom("sure", self.recipe, **shares)
+            self.say(f"{warning.sentence}. Next: {warning.next}.")
+        has_gap = self.recipe.engine.off_policy and (metrics.sampler_gap or 0.0) > SAMPLER_GAP
+        # once raised, an alarm ends at a milder limit, so that it is not raised again and again
+        most = TRUNCATED / (2 if "truncated" in self._last else 1)
         kinds: list[str | None] = [
             "no_signal" if len(self._without_signal) >= STEPS else None,
             "truncated" if (metrics.truncated or 0.0) > most else None,
-            "sampler" if far else None,
+            "sampler" if has_gap else None,
             "decline" if self._declines(metrics) else None,
         ]
         if state.first_entropy and metrics.entropy is not None:
-            shift = {"collapse": 0.5, "explosion": 2.0}  # as above
+            shift = {"collapse": 0.5, "explosion": 2.0}  # the milder limits of these alarms
             factor = next((by for kind, by in shift.items() if kind in self._last), 1.0)
             kinds.append(entropy_alarm(state.first_entropy, factor * metrics.entropy))
         wrong = dict.fromkeys(filter(None, kinds))
-        new = [kind for kind in wrong if kind not in self._last]  # each is said once
+        new = [kind for kind in wrong if kind not in self._last]
         self._last = {*wrong}
         reactions = {kind: getattr(self.recipe.alarms, kind) for kind in new}
-        return {kind: how == "stop" for kind, how in reactions.items() if how != "off"}
+        return {kind: value == "stop" for kind, value in reactions.items() if value != "off"}
 
     def _declines(self, metrics: StepMetrics) -> bool:
-        """Return whether the share of correct rollouts fell since it was last said."""
+        """Return whether the share of correct rollouts declined since the last such alarm."""
         before, now = self._correct, metrics.correct or 0.0
         self._correct = [*before, now] if before else [m.correct or 0.0 for m in self.run.metrics()]
         self._fell = decline(self._correct)
@@ -159,34 +155,34 @@ class Health:
         return self._fell is not None
 
     def react(self, alarms: Mapping[str, bool], state: State, metrics: StepMetrics) -> None:
-        """Warn of alarms, then raise RunFailedError if one stops the run."""
+        """Print the warning of each alarm, then raise RunFailedError if one stops the run."""
         for kind in sorted(alarms, key=alarms.__getitem__):
             if kind == "nonfinite":
                 self._nonfinite(state, metrics, stops=alarms[kind])
                 continue
-            sentence, way = self._symptom(kind, state, metrics)
+            sentence, remedy = self._symptom(kind, state, metrics)
             if alarms[kind]:
                 raise RunFailedError(
                     f"{sentence}. This step is saved as {self.run.checkpoints()[-1]}.",
-                    f"{way}; or set alarms.{kind} to warn in "
+                    f"{remedy}; or set alarms.{kind} to warn in "
                     f"{self.run.folder / 'recipe.toml'}, then resume the run",
                 )
-            self.say(f"{sentence}. Next: {way}.")
+            self.say(f"{sentence}. Next: {remedy}.")
 
     def _symptom(self, kind: str, state: State, metrics: StepMetrics) -> tuple[str, str]:
-        """Return what is wrong with a step, and what to do about it."""
+        """Return the sentence and the advice for an alarm."""
         if kind == "no_signal":
             signal, step = mean(self._without_signal), state.step
-            why, way = advice(self.run.folder, self.recipe, self.domain, signal)
-            if self._had_signal and signal.all_right < 0.5:  # it could be learned from before
+            why, remedy = advice(self.run.folder, self.recipe, self.domain, signal)
+            if self._had_signal and signal.all_right < 0.5:  # earlier steps could be learned from
                 lost = symptom("forgotten", self.recipe, **signal.words())
-                why, way = lost.sentence, lost.next
+                why, remedy = lost.sentence, lost.next
             begin = f"Nothing is learned: no group had unequal rewards in the {STEPS} steps up to"
-            return f"{begin} step {step}, as {why}", way
+            return f"{begin} step {step}, as {why}", remedy
         correct = metrics.correct or 0.0
         solved = kind == "collapse" and correct > SOLVED
         best, now = self._fell or (correct, correct)
-        ended = symptom(
+        fault = symptom(
             "solved" if solved else kind,
             self.recipe,
             step=state.step,
@@ -200,7 +196,7 @@ class Health:
             when=f"over the {WINDOW} steps up to step {state.step}",
             correct=shown_share(correct),
         )
-        return ended.sentence, ended.next
+        return fault.sentence, fault.next
 
     def _nonfinite(self, state: State, metrics: StepMetrics, *, stops: bool) -> None:
         reaction, updates = self.recipe.alarms.nonfinite, metrics.updates
@@ -210,19 +206,19 @@ class Health:
         if not stops:
             return
         steps = "A step" if reaction == "stop" else f"{NONFINITE_LIMIT} steps in a row"
-        ended, saved = symptom("nonfinite", self.recipe, steps=steps), self.run.checkpoints()
+        fault, saved = symptom("nonfinite", self.recipe, steps=steps), self.run.checkpoints()
         last = (
             f"The last good checkpoint is {saved[-1]}" if saved else "No checkpoint was saved yet"
         )
-        raise RunFailedError(f"{ended.sentence}. {last}.", f"train again: {ended.next}")
+        raise RunFailedError(f"{fault.sentence}. {last}.", f"train again: {fault.next}")
 
 
 def judged(batch: Batch, domain: Domain) -> Mapping[str, Sequence[Verdict]]:
-    """Return the verdicts on the step's own prompts, by the names of the verifiers."""
+    """Return the verdicts of each verifier on the batch as first sampled, by verifier name."""
     return batch.own.parts or {name_of(domain.verify): batch.own.verdicts}
 
 
 def hint_of(run: Path) -> str:
-    """Return what to do where a verifier ended a run."""
-    again = command("resume", run)
-    return f"if the cause is gone, {again}; if the verifier changed, train again: --run OTHER"
+    """Return the hint of the error with which a failing verifier ends a run."""
+    resume = command("resume", run)
+    return f"if the cause is gone, {resume}; if the verifier changed, train again: --run OTHER"

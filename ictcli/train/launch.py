@@ -1,4 +1,4 @@
-"""Start or continue a run: engine, environment record, Ctrl-C, training."""
+"""Start or resume a run: check it, build the engine, record the environment, handle Ctrl-C."""
 
 import contextlib
 import platform
@@ -34,17 +34,14 @@ from ictcli.train.loop import train
 from ictcli.types import Problem
 
 TURN = 16
-"""Tokens around a message in a chat template, at most."""
+"""Most tokens that a chat template adds around a message."""
 
 
 def launch(
-    run: Run,
-    recipe: Recipe,
-    observer: Observer,
-    begin: Callable[[], None] = lambda: None,
+    run: Run, recipe: Recipe, observer: Observer, begin: Callable[[], None] = lambda: None
 ) -> records.Summary:
-    """Build the engine and train the run to its end; returns its summary. `begin` is called when
-    nothing can be refused any more. The other processes of a launch follow."""
+    """Build the engine, train the run to its end, and return its summary. `begin` is called after
+    all checks, before the first step. Called by rank 0; other ranks get the recipe from it."""
     ranks = communicator()
     if ranks.size > 1:
         ranks.broadcast(program_of(run, recipe))
@@ -60,15 +57,15 @@ def train_to_the_end(
     interrupted: Callable[[], bool],
     ranks: Any,
 ) -> records.Summary:
-    """Do what all processes of a launch do."""
+    """Check the run, build the engine and train, on each rank; see `launch` for the arguments."""
 
     def note(notes: Iterable[str]) -> None:
-        for each in notes:
-            observer.noted(each)
+        for sentence in notes:
+            observer.noted(sentence)
 
     clock = stopwatch()
     with record_failure(run, recipe), ranks.together():
-        task = task_of(recipe)  # before a model is loaded
+        task = task_of(recipe)  # bad data should fail before a model is loaded
         ranks.share(lambda: try_functions(recipe, task))
         recorded = run.read("environment.json", records.Environment)
         if recorded is None:
@@ -76,12 +73,12 @@ def train_to_the_end(
         note([*recipe_notes(recipe), *task.notes])
         began = recorded or records.Environment()
         hashed = origin.of_recipe(run.recipe, began)
-        given = examples_of(task)  # as they are without an engine
-        origin.check_same(run.folder, began, {"recipe": hashed, **given})
-        manifest.enter(run.folder, "recipe.toml")  # keys that may change may have been edited
+        examples = examples_of(task)
+        origin.check_same(run.folder, began, {"recipe": hashed, **examples})
+        manifest.enter(run.folder, "recipe.toml")  # the user may edit `origin.MAY_CHANGE`
 
         recipe = recipe.with_engine(dtype=began.typed(recipe.engine).dtype)
-        if recipe.engine.kernels == "auto":  # for all processes; an older run's are oneDNN's
+        if recipe.engine.kernels == "auto":  # one choice for all ranks; older runs used oneDNN
             new = "onednn" if recorded else ranks.share(lambda: choose_kernels("auto"))
             recipe = recipe.with_engine(kernels=began.engine.kernels or new)
         limit = memory_limit(recipe.with_engine(device="cpu").engine)  # before loading the model
@@ -94,18 +91,18 @@ def train_to_the_end(
         ):
             observer.warned(changed)
         observer.attach(engine)
-        known = len(task.notes)
+        noted = len(task.notes)
         task = usable(engine, task, recipe)
-        note(task.notes[known:])
+        note(task.notes[noted:])
         problems = heldout(recipe, task)
         longest = check_prompts(recipe, engine, task, problems)
         set_budget(recipe, engine, longest, limit, observer.noted)
         note(base_notes(recipe.model, problems))
 
-        data = described(task, problems) | given
+        data = described(task, problems) | examples
         model = origin.of_model(recipe.model)
         origin.check_same(run.folder, began, {**model, **origin.of_problems(data)})
-        if recorded is None:  # a resumed run keeps the first one's
+        if recorded is None:  # a resumed run keeps its first environment.json
             parts = {
                 "data": records.DataRecord.model_validate(data, strict=False),
                 "model": records.ModelRecord(name=recipe.model, sha256=model.get("model", "")),
@@ -118,8 +115,8 @@ def train_to_the_end(
 
 
 def program_of(run: Run, recipe: Recipe) -> dict[str, Any]:
-    """Return what the other processes of a launch need to train along: a run's small files, the
-    recipe, and the code that may run."""
+    """Return what the other ranks need to train a run: its small files, the recipe, and which
+    plugins and verifiers may be executed."""
     names = ("*.toml", "*.json", "*.jsonl", "eval/*.json*")
     paths = [path for name in names for path in run.folder.glob(name) if path.is_file()]
     files = {str(path.relative_to(run.folder)): path.read_bytes() for path in paths}
@@ -127,7 +124,7 @@ def program_of(run: Run, recipe: Recipe) -> dict[str, Any]:
 
 
 def environment(engine: Engine, recipe: Recipe) -> records.Environment:
-    """Return versions and the device of this process; a run adds its data, model and recipe."""
+    """Return the versions and device of this process, without data, model and recipe."""
     return records.Environment(
         format=FORMAT,
         ictcli=__version__,
@@ -141,8 +138,8 @@ def environment(engine: Engine, recipe: Recipe) -> records.Environment:
 
 
 def check_prompts(recipe: Recipe, engine: Engine, task: Task, heldout: Sequence[Problem]) -> int:
-    """Return the tokens of the longest prompt to train on, or PROMPT_TOKENS where the task makes
-    its problems. UserError where one of them or of the held-out ones has no room in the context."""
+    """Return the tokens of the longest training prompt, or PROMPT_TOKENS if the task generates its
+    problems. UserError if a prompt, training or held-out, leaves no room for a response."""
     try:
         longest = longest_prompt(recipe, engine, task, task.train, task.domain) or PROMPT_TOKENS
         longest_prompt(recipe, engine, task, heldout, task.exam[1])
@@ -156,9 +153,9 @@ def check_prompts(recipe: Recipe, engine: Engine, task: Task, heldout: Sequence[
 def longest_prompt(
     recipe: Recipe, engine: Engine, task: Task, problems: Sequence[Problem], domain: Domain
 ) -> int:
-    """Return the longest prompt's tokens; 0 without problems. Of more than `BATCH`, only the
-    longest in bytes and those that may be too long are tokenized: a token takes a byte at least, or
-    half a one where a tokenizer normalises. UserError where one is too long for the model."""
+    """Return the number of tokens of the longest prompt; 0 without problems. UserError if a prompt
+    is too long for the model. Only the `BATCH` prompts with the most bytes, and others that may be
+    too long, are tokenized: a token has at least one byte, or half a byte after normalisation."""
 
     def size(problem: Problem) -> int:
         texts = (text for _, text in problem.turns) if problem.turns else (problem.prompt,)
@@ -166,7 +163,7 @@ def longest_prompt(
 
     longest = 0
     order = sorted(problems, key=size, reverse=True)
-    for first in range(0, len(order), BATCH):  # the tokens of all are never in memory at once
+    for first in range(0, len(order), BATCH):  # so that not all tokens are in memory at once
         part = order[first : first + BATCH]
         if first and longest + 2 * size(part[0]) + recipe.max_tokens <= engine.context:
             part = [problem for problem in order[first:] if not problem.prompt.strip()]
@@ -180,8 +177,8 @@ def longest_prompt(
 def set_budget(
     recipe: Recipe, engine: Engine, longest: int, limit: MemoryLimit, say: Callable[[str], None]
 ) -> None:
-    """Tell the engine's budget the longest prompt, in tokens, and warn where the plan exceeds the
-    memory: a process that the system kills for it cannot say why. `limit` is that of the CPU."""
+    """Set the engine's budget for prompts of at most `longest` tokens, and warn if the estimated
+    memory exceeds the available memory; `limit` is what is available to the CPU."""
     engine.budget.say, engine.budget.longest = say, longest + recipe.max_tokens
     device = str(engine.describe().get("device", recipe.engine.device))
     planned = recipe.with_engine(device=device)
@@ -189,25 +186,25 @@ def set_budget(
         limit = memory_limit(planned.engine)
     memory = check_memory(planned, limit, longest)
     if memory.fits is False:
-        say(f"The plan of memory: {memory.sentence}")
+        say(f"Memory estimate: {memory.sentence}")
 
 
 @contextlib.contextmanager
 def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[], bool]]:
-    """Yield a function that says whether Ctrl-C (SIGTERM, SIGHUP) was pressed: the run ends after
-    its step. The second one raises KeyboardInterrupt."""
+    """Yield a function that returns whether Ctrl-C, SIGTERM or SIGHUP was received; the run should
+    then end after its step. A second signal raises KeyboardInterrupt."""
     received: list[int] = []
 
     def receive(number: int, frame: object) -> None:
         if received:
             raise KeyboardInterrupt
         received.append(number)
-        with contextlib.suppress(OSError):  # the terminal may be gone: that may be why
+        with contextlib.suppress(OSError):  # on SIGHUP the terminal may be gone
             say("Stopping after the current step; Ctrl-C again stops at once.")
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    heard = [n for n in numbers if signal.getsignal(n) != signal.SIG_IGN]  # nohup stays nohup
-    before = {number: signal.signal(number, receive) for number in heard}
+    caught = [n for n in numbers if signal.getsignal(n) != signal.SIG_IGN]  # nohup ignores SIGHUP
+    before = {number: signal.signal(number, receive) for number in caught}
     try:
         yield lambda: bool(received)
     finally:
@@ -217,12 +214,12 @@ def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[
 
 NO_SPACE = "No space is left on the disk"
 TRACE = 20_000
-"""Characters of a traceback that are kept, its last."""
+"""Number of characters that are kept at the end of a traceback."""
 
 
 def failure_message(error: Exception) -> str:
     """Return why a run failed, in one line: the message of a UserError, or the type and text of
-    another exception. A full disk begins with NO_SPACE."""
+    another exception. The message for a full disk begins with NO_SPACE."""
     if isinstance(error, errors.UserError):
         return error.message
     if isinstance(error, OSError) and errors.is_disk_full(error):
@@ -233,38 +230,37 @@ def failure_message(error: Exception) -> str:
 
 @contextlib.contextmanager
 def record_failure(run: Run, recipe: Recipe) -> Generator[None]:
-    """Write the exception that ends the run within to failure.json, and note on it the command that
-    continues, with the steps of `recipe` where the run has not got them yet; Ctrl-C is none. If
-    torchrun restarts a run that ended itself, by an alarm for example, its error is raised
-    again."""
+    """Write an exception raised in the context to failure.json, and add the command that resumes
+    the run as a note to it. Ctrl-C is not a failure. If torchrun restarts a run that stopped
+    itself, by an alarm for example, raise its error again."""
     before = run.read("failure.json", records.Failure) if is_restarted() else None
     if before and before.final:
         raise errors.RunFailedError(
-            before.error,
-            f"no process was lost: {command('resume', run.folder)} continues",
+            before.error, f"no process was lost; to continue: {command('resume', run.folder)}"
         )
     (run.folder / "failure.json").unlink(missing_ok=True)
     try:
         yield
     except errors.InterruptedRunError:
         raise
-    except KeyboardInterrupt:  # the second: the step in flight is lost
+    except KeyboardInterrupt:  # from the second Ctrl-C
         raise errors.InterruptedRunError(
-            "Interrupted twice: the step in flight was not saved.", _again(run, recipe)
+            "Interrupted twice: the current step was not saved.", _resume_command(run, recipe)
         ) from None
     except Exception as error:
         with contextlib.suppress(OSError):
             final = isinstance(error, errors.UserError) and not isinstance(error, errors.LostError)
-            said = encodable(failure_message(error))[:1000]
-            known = isinstance(error, errors.UserError) or said.startswith(NO_SPACE)
-            trace = "" if known else encodable("".join(traceback.format_exception(error))[-TRACE:])
-            failure = records.Failure(error=said, final=final, traceback=trace)
-            if run.folder.is_dir():  # else it was taken away, and is not made anew
+            message = encodable(failure_message(error))[:1000]
+            enough = isinstance(error, errors.UserError) or message.startswith(NO_SPACE)
+            trace = "" if enough else encodable("".join(traceback.format_exception(error))[-TRACE:])
+            failure = records.Failure(error=message, final=final, traceback=trace)
+            if run.folder.is_dir():  # else the user deleted the run
                 write_json(run.folder / "failure.json", failure.to_json())
-        error.add_note(_again(run, recipe))
+        error.add_note(_resume_command(run, recipe))
         raise
 
 
-def _again(run: Run, recipe: Recipe) -> str:
+def _resume_command(run: Run, recipe: Recipe) -> str:
+    """Return the command that resumes a run, with steps=N if `recipe` extends it."""
     longer = [f"steps={recipe.steps}"] * (run.recipe.get("steps") != recipe.steps)
     return command("resume", run.folder, *longer)

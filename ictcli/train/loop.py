@@ -1,8 +1,8 @@
 """The loop: prompts, rollouts, rewards, advantages, kept tokens, weights, update, metrics.
 
 Everything that a step decides is a function of (recipe, step, weights): a run that is killed and
-resumed from its last checkpoint repeats the lost steps to the bit. `ictcli.train.sample` has the
-batch of a step, `ictcli.train.step` its other parts, `ictcli.train.health` the alarms.
+resumed from its last checkpoint repeats the lost steps bit for bit. `ictcli.train.sample` samples
+the batch of a step, `ictcli.train.step` has its other parts, `ictcli.train.health` the alarms.
 """
 
 import time
@@ -38,13 +38,12 @@ def train(
     begin: Callable[[], None] = lambda: None,
     clock: Callable[[checkpoints.State], None] | None = None,
 ) -> Summary:
-    """Train a run, or continue it, to its end; returns the summary that the folder then holds.
+    """Train a run to its end, from its newest checkpoint if there is one; return its summary.
 
-    `interrupted` is called after every step: if it is true the run is saved and
-    InterruptedRunError raised; `track` once, with the step that the run's folder is then at, and
-    `begin` before, when a checkpoint is restored and nothing can be refused any more; `clock` adds
-    what the run has taken to its state.
-    RunFailedError as `ictcli.train.health` says.
+    `begin` is called when all checks have passed and a checkpoint is restored, then `track` with
+    the number of steps done. If `interrupted` returns True after a step, the run is saved and
+    InterruptedRunError raised. `clock` adds the elapsed seconds to a state. RunFailedError if an
+    alarm of `ictcli.train.health` stops the run.
     """
     clock = clock or checkpoints.stopwatch()
     if recipe.kl > 0:
@@ -53,28 +52,28 @@ def train(
     health = Health(run, recipe, task.domain, observer.warned)
 
     def judge(evaluation: Evaluation) -> None:
-        """Judge the weights as they are by an evaluation."""
+        """Record the current step as the best if an evaluation of its weights says so."""
         metrics = with_passes(StepMetrics(step=state.step), recipe.eval.k, evaluation)
         if checkpoints.update_best(state, recipe.checkpoint.best, metrics, due=False):
             checkpoints.prune(run.folder, state, recipe.checkpoint.last)
 
-    known = known_evaluation(run, recipe, "before", observer.warned)
-    before = known or evaluate("before")  # before a checkpoint is restored
+    recorded = known_evaluation(run, recipe, "before", observer.warned)
+    before = recorded or evaluate("before")  # must come before a checkpoint is restored
     state = run.restore(engine, observer.warned)
     begin()
     engine.budget.restore(state.budget)
     track(state.sft + state.step)
-    if known:
-        observer.evaluated("before", known)
-        if state.step:  # else another run's evaluation was taken
+    if recorded:
+        observer.evaluated("before", recorded)
+        if state.step:  # else the evaluation may be copied from a run with the same seed
             observer.resumed(state.step)
     if state.step:
-        if last := known_evaluation(run, recipe, f"step-{state.step:06d}"):  # it is extended
+        if last := known_evaluation(run, recipe, f"step-{state.step:06d}"):  # after `extend`
             judge(last)
     elif task.sft:
         supervise(run, recipe, task, engine, state, observer, interrupted, clock)
         if recipe.steps and not known_evaluation(run, recipe, "step-000000"):
-            evaluate("step-000000")  # what of the change is not the loop's
+            evaluate("step-000000")  # tells the effect of these steps from that of the loop
 
     for number in range(state.step + 1, recipe.steps + 1):
         started = time.perf_counter()
@@ -107,7 +106,7 @@ def train(
 
         stop = interrupted()
         alarms = health.check(state, metrics)
-        if metrics.finite:  # nothing of a skipped step is saved
+        if metrics.finite:  # a skipped step is not saved
             due = number % recipe.checkpoint.every == 0 or number == recipe.steps
             best = checkpoints.update_best(state, recipe.checkpoint.best, metrics, due=due)
             if stop or due or best or any(alarms.values()):
@@ -121,7 +120,7 @@ def train(
             )
 
     after = evaluate("after")
-    if state.step and state.nonfinite == 0:  # the last step's weights are judged by it too
+    if state.step and state.nonfinite == 0:  # else the last step was skipped, and not saved
         judge(after)
     reason = unlearned(run, recipe, task.domain)
     clock(state)

@@ -1,4 +1,4 @@
-"""The batch of a step: rollouts of its problems, judged, and problems drawn again."""
+"""Sample and judge the rollouts of a step; replace groups that have no signal."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from ictcli.types import BoolArray, IntArray, Problem, Rollouts, Sampling
 
 
 def sampling_of(recipe: Recipe, engine: Engine, temperature: float | None = None) -> Sampling:
-    """Return how this recipe samples from this model."""
+    """Return the recipe's sampling settings, with the model's stop tokens."""
     return Sampling(
         max_tokens=recipe.max_tokens,
         temperature=recipe.temperature if temperature is None else temperature,
@@ -28,16 +28,16 @@ def sampling_of(recipe: Recipe, engine: Engine, temperature: float | None = None
 
 
 def training_sampling(recipe: Recipe, engine: Engine) -> Sampling:
-    """Return how the steps of this recipe sample from this model."""
+    """Return `sampling_of`, with the sampler that is used in training (`engine.sampler`)."""
     return replace(sampling_of(recipe, engine), sampler=recipe.engine.sampler)
 
 
 def sample_batch(recipe: Recipe, engine: Engine, task: Task, step: int) -> Batch:
     """Sample a group of rollouts for each problem of the step, and judge them.
 
-    Groups of equal rewards give way to groups of other problems, `sampling.redraw` times at most
-    (dynamic sampling: DAPO, arXiv 2503.14476, Eq. 11). Ours: groups without signal then stay, so
-    that every batch is full."""
+    Groups with equal rewards are replaced by groups of other problems, `sampling.redraw` times at
+    most (dynamic sampling: DAPO, arXiv 2503.14476, Eq. 11). Ours: groups that still have equal
+    rewards are kept, so that every batch is full."""
     problems = task.batch(recipe.seed, step, recipe.prompts)
     batch, asked = _draw(recipe, engine, task, problems, step), {p.id for p in problems}
     for number in range(1, recipe.sampling.redraw + 1):
@@ -47,22 +47,22 @@ def sample_batch(recipe: Recipe, engine: Engine, task: Task, step: int) -> Batch
         drawn = task.batch(seed_of(recipe.seed, "redraw", number), step, recipe.prompts)
         problems = sorted(drawn, key=lambda problem: problem.id in asked)[: len(silent)]
         asked |= {problem.id for problem in problems}
-        other = _draw(recipe, engine, task, problems, step, "redraw", number)
-        batch = _replaced(batch, silent, other)
+        replacement = _draw(recipe, engine, task, problems, step, "redraw", number)
+        batch = _replaced(batch, silent, replacement)
     return batch
 
 
 def _draw(
     recipe: Recipe, engine: Engine, task: Task, problems: list[Problem], *purpose: int | str
 ) -> Batch:
-    """Return a judged group for each of the problems. What is drawn at random is so by the run's
-    seed and the purpose."""
+    """Sample and judge a group for each problem, with a random seed that depends on the run's seed
+    and `purpose`."""
     ids = prompts.encode(engine, problems, task.domain, task.prompt, recipe.max_tokens)
     seed = seed_of(recipe.seed, "sample", *purpose)
     sampling = training_sampling(recipe, engine)
     try:
         rollouts = engine.generate(ids, recipe.group, sampling, seed, recipe.wanted_stats)
-    except NotFiniteError as error:  # such a step is skipped: `alarms.nonfinite`
+    except NotFiniteError as error:  # the step will be skipped: `alarms.nonfinite`
         rollouts = error.rollouts
     return judge(recipe, engine, task, problems, rollouts, *purpose)
 
@@ -75,9 +75,9 @@ def judge(
     rollouts: Rollouts,
     *purpose: int | str,
 ) -> Batch:
-    """Return the batch that sampled groups of these problems are, with verdicts and rewards."""
+    """Return the batch of these problems and rollouts, with verdicts, rewards and advantages."""
     texts = prompts.decode(engine.tokenizer, rollouts)
-    share = engine.ranks.share  # rank 0 judges
+    share = engine.ranks.share  # only rank 0 runs the verifiers
     verdicts = share(lambda: task.domain.judge(problems, texts))
     parts = dict[str, list[Verdict]]()
     if recipe.reward.signal == "true":
@@ -99,15 +99,15 @@ def judge(
 
 
 def with_advantage(recipe: Recipe, batch: Batch) -> Batch:
-    """Return the batch with the advantages that the recipe's method has of it."""
+    """Return the batch with advantages as computed by the recipe's method."""
     correct = taken_as_correct(recipe, batch)
     advantage = recipe.rule.advantage(batch.rewards, correct, recipe.group)
     return replace(batch, advantage=advantage)
 
 
-def _replaced(batch: Batch, places: IntArray, other: Batch) -> Batch:
-    G, new = batch.rollouts.group, {int(place): n for n, place in enumerate(places)}
-    groups = [(other, new[n]) if n in new else (batch, n) for n in range(len(batch.problems))]
+def _replaced(batch: Batch, indices: IntArray, drawn: Batch) -> Batch:
+    G, new = batch.rollouts.group, {int(n): i for i, n in enumerate(indices)}
+    groups = [(drawn, new[n]) if n in new else (batch, n) for n in range(len(batch.problems))]
     rows = [(of, n * G + g) for of, n in groups for g in range(G)]
     return Batch(
         [of.problems[n] for of, n in groups],
@@ -117,11 +117,11 @@ def _replaced(batch: Batch, places: IntArray, other: Batch) -> Batch:
         np.array([of.rewards[row] for of, row in rows]),
         np.array([of.advantage[row] for of, row in rows]),
         first=batch.own,
-        redrawn=np.concatenate([batch.redrawn, other.rollouts.lengths]),
+        redrawn=np.concatenate([batch.redrawn, drawn.rollouts.lengths]),
     )
 
 
 def taken_as_correct(recipe: Recipe, batch: Batch) -> BoolArray:
-    """Return (B,): the responses that a method takes to be correct. Under a control of the reward
-    those rewarded, so that nothing of the verdict is trained on."""
+    """Return (B,): whether the method treats a response as correct. With a control reward
+    (`reward.signal`) these are the rewarded ones, so that verdicts do not influence training."""
     return batch.correct if recipe.reward.signal == "true" else batch.rewards > 0

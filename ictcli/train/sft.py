@@ -1,7 +1,7 @@
-"""Supervised steps before reinforcement learning: the likelihood of given responses.
+"""Supervised steps before reinforcement learning, on examples with responses.
 
-They go the way of every update, with given responses in place of sampled ones and A = 1. What they
-do is a function of (recipe, step, weights), as in `ictcli.train.loop`.
+They use the same update as other steps, with the examples' responses in place of sampled ones and
+A = 1. Each is a function of (recipe, step, weights), as in `ictcli.train.loop`.
 """
 
 import time
@@ -26,7 +26,7 @@ from ictcli.tasks.task import shuffled_batch
 from ictcli.text import command
 
 NLL = Objective(eps_low=0.0, eps_high=0.0, clip_on=LIKELIHOOD.on)
-"""-sum w log pi, at temperature 1."""
+"""The loss -sum w log pi, at temperature 1."""
 
 
 def supervise(
@@ -39,9 +39,9 @@ def supervise(
     interrupted: Callable[[], bool],
     clock: Callable[[State], None],
 ) -> None:
-    """Train on the task's examples until `sft.steps` are made: each an optimiser update on the mean
-    of -log pi over the tokens of `sft.batch` responses. The optimiser then begins anew, as for a
-    model that was trained before. Saves as training does."""
+    """Train on the task's examples until `sft.steps` steps are done, then reset the optimiser. Each
+    step is an update on the mean of -log pi over the tokens of `sft.batch` responses. Checkpoints
+    are saved as in `ictcli.train.loop`."""
     settings, seed = recipe.sft, seed_of(recipe.seed, "sft")
     for number in range(state.sft + 1, settings.steps + 1):
         started = time.perf_counter()

@@ -25,8 +25,7 @@ from ictcli.types import LOGP, BoolArray, FloatArray, UpdateReport
 
 @dataclass(frozen=True)
 class StepSelection:
-    """The tokens that a step trains and their weights: over the batch, (B, T), and by
-    mini-batch."""
+    """Trained tokens and weights of a step, of the whole batch (B, T) and by mini-batch."""
 
     kept: BoolArray
     weights: FloatArray
@@ -34,13 +33,13 @@ class StepSelection:
 
 
 def mini_batches(recipe: Recipe) -> list[tuple[int, int]]:
-    """Return (first, last) prompts of each optimiser update of an epoch."""
+    """Return the prompts of each optimiser update of an epoch, as (start, stop) of a slice."""
     size = recipe.update.minibatch or recipe.prompts
     return [(n, min(n + size, recipe.prompts)) for n in range(0, recipe.prompts, size)]
 
 
 def select(recipe: Recipe, batch: Batch, step: int) -> StepSelection:
-    """Let the method choose tokens, one mini-batch at a time, and normalise its choice."""
+    """Return the tokens that the method selects in each mini-batch, with normalised weights."""
     weights = np.zeros(batch.rollouts.tokens.shape, dtype=np.float32)
     parts: list[Update] = []
     for first, last in mini_batches(recipe):
@@ -77,7 +76,7 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> U
                 f"The method {method.name} returned no Choice with bools {valid.shape} as `kept`.",
                 "docs/extending.md has an example",
             )
-    kept = choice.kept & valid  # a plugin's rule may not know of padding
+    kept = choice.kept & valid  # a plugin's rule may ignore padding
     weights = normalise(kept, valid, method.normalisation, recipe.max_tokens)
     if choice.weight is not None:
         weights = (weights * np.where(kept, choice.weight, 0)).astype(np.float32)
@@ -96,26 +95,26 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> U
 def optimise(
     recipe: Recipe, engine: Engine, batch: Batch, selection: StepSelection, step: int
 ) -> list[UpdateReport]:
-    """Make every optimiser update of the step: epochs x mini-batches; stop at one not finite. A
-    batch that is not finite gets no update.
+    """Make the optimiser updates of a step, epochs x mini-batches, and return their reports. Stop
+    after an update that is not finite; make none if the batch is not finite.
 
-    With one mini-batch an epoch, pi_old is what the first epoch's own pass computes: the first
-    ratio is exactly 1 and no pass is added. With several it is the sampler's log-probability,
-    since the weights have moved when the later ones are evaluated; or that of a pass before them,
-    where what sampled is another policy.
+    With one mini-batch an epoch, pi_old comes from the forward pass of the first epoch: the first
+    ratio is exactly 1 and no pass is added. With several, pi_old must be known before the first
+    update changes the weights: it is the sampler's log-probability or, if another policy sampled
+    (`engine.sampler`), comes from an extra forward pass.
     """
     if not batch.finite:
         return []
     parts, off_policy = selection.mini_batches, recipe.engine.off_policy
 
-    def before(part: Update) -> FloatArray | None:
+    def old_logp_of(part: Update) -> FloatArray | None:
         if len(parts) == 1:
             return None
         if not off_policy:
             return part.rollouts.logp
         return engine.score(part.rollouts, (LOGP,), recipe.temperature)[LOGP]
 
-    old = [before(part) for part in parts]
+    old = [old_logp_of(part) for part in parts]
     reports: list[UpdateReport] = []
     for _ in range(recipe.update.epochs):
         for number, part in enumerate(parts):
@@ -131,7 +130,7 @@ def optimise(
 
 
 def is_finite(reports: Sequence[UpdateReport]) -> bool:
-    """Return whether a step made its updates, each of finite numbers."""
+    """Return whether a step made updates, and all of them were finite."""
     return bool(reports) and all(report.finite for report in reports)
 
 
@@ -142,12 +141,12 @@ def measure(
     selection: StepSelection,
     reports: Sequence[UpdateReport],
 ) -> StepMetrics:
-    """Return the metrics of a step; a figure that is not finite is None. Rewards, verdicts and
-    lengths are of the step's first prompts, not of those drawn again, which are chosen for their
-    signal."""
+    """Return the metrics of a step; values that are not finite are None. Rewards, verdicts and
+    lengths are those of the prompts as first sampled: replacement prompts (`sampling.redraw`) are
+    selected for their signal, and would bias them."""
     rollouts, first = batch.rollouts, batch.own
     statuses = [verdict.status for verdict in first.verdicts]
-    correct, unparsed = (statuses.count(each) / len(statuses) for each in ("correct", "unparsed"))
+    correct, unparsed = (statuses.count(name) / len(statuses) for name in ("correct", "unparsed"))
     figures: dict[str, float | None] = {
         "reward": float(first.rewards.mean()),
         "reward_std": float(first.rewards.std()),
@@ -159,7 +158,7 @@ def measure(
         "truncated": float(1 - first.rollouts.finished.mean()),
         "length": float(first.rollouts.lengths.mean()),
         "groups_with_signal": float(batch.has_signal.mean()),
-        **{f"reward/{name}": mean_reward(its) for name, its in first.parts.items()},
+        **{f"reward/{name}": mean_reward(verdicts) for name, verdicts in first.parts.items()},
         "redrawn": len(batch.redrawn) if recipe.sampling.redraw else None,
         **diagnose(rollouts, batch.advantage, selection.kept),
         "loss": mean_or_none([report.loss for report in reports]),
@@ -182,7 +181,7 @@ def measure(
 
 
 def _over_tokens(reports: Sequence[UpdateReport], name: str) -> float | None:
-    """Return the mean of a figure over the tokens of all updates; None without any."""
+    """Return the mean of a metric over the tokens of all updates; None if there are no updates."""
     total = sum(report.evaluated for report in reports)
     summed = sum(getattr(report, name) * report.evaluated for report in reports)
     return summed / max(total, 1) if reports else None

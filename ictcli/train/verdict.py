@@ -1,4 +1,4 @@
-"""Whether to train, by what `ictcli check` found out, and what to change first."""
+"""The verdict of `ictcli check`: whether to train, and what to change first."""
 
 import shlex
 
@@ -8,34 +8,30 @@ from ictcli.train.checked import Groups, Tried
 from ictcli.train.diagnosis import Signal, diagnose, share_interval, share_of
 
 FEW = 0.2
-"""Share of groups with a signal below which most of the sampling is spent for nothing."""
+"""Share of groups with a signal below which most of the sampling would be wasted."""
 MOST = 0.5
-"""Share of responses or groups from which something counts as the cause."""
+"""Share of responses or groups from which on a fault counts as the cause."""
 
 Verdict = tuple[bool, str, tuple[str, ...]]
-"""Whether to train, why, and the words of the command that are advised."""
+"""Whether to train, the reason, and advised settings (KEY=VALUE)."""
 
 
 def is_certain(groups: Groups, answers: int, unread: int) -> bool:
-    """Return whether the 95 % intervals allow one verdict alone. That against training takes few
-    groups with a signal, or none and one cause: no form that is read, or equal groups."""
+    """Return whether the verdict is certain: by its 95 % interval the share of groups with a signal
+    is above or below `FEW`; or it is 0, and one cause has a share above `MOST`. The causes are
+    unread answers, all wrong and all right groups."""
     interval = share_interval(groups.with_signal, groups.total)
     if interval.low >= FEW or interval.high < FEW:
         return True
-    causes = (
-        (unread, answers),
-        (groups.all_wrong, groups.total),
-        (groups.all_right, groups.total),
-    )
+    causes = (unread, answers), (groups.all_wrong, groups.total), (groups.all_right, groups.total)
     return not groups.with_signal and any(share_interval(*of).low >= MOST for of in causes)
 
 
 def verdict_of(
     recipe: Recipe, memory: MemoryCheck, tried: Tried | None, *, worked: bool
 ) -> Verdict:
-    """Return the verdict of `ictcli check`, the most specific cause first. Where the figures are
-    not certain, one right answer is enough to train. `worked`: the data has responses to show as
-    examples."""
+    """Return the verdict of `ictcli check`. If it is not certain, one right answer is enough to
+    train. `worked`: whether the data has solutions to show as examples."""
     if tried is None:
         return False, memory.sentence, memory.settings
     if tried.finite is False:
@@ -46,7 +42,7 @@ def verdict_of(
     certain = is_certain(groups, tried.answers, sampled["unparsed"])
     if not tried.answers:
         begin = "Not known: no response ended in time"
-        return False, f"{begin}. {longer} takes longer; shorter responses take less.", (longer,)
+        return False, f"{begin}. {longer} allows more time; shorter responses need less.", (longer,)
     rewards = "a correct response" if recipe.rule.of_correct else "unequal rewards"
     total = max(groups.total, 1)
     share = groups.with_signal / total
@@ -75,7 +71,7 @@ def verdict_of(
     name, cause = diagnose(recipe, signal, room=tried.room, shots=shots, **words)
     if recipe.sft.data and share < FEW and name not in ("all_right", "equal"):
         first = "Supervised steps come first, and may change that"
-        return True, f"Train: {cause.sentence}. {first}; the evaluation step-000000 will tell.", ()
+        return True, f"Train: {cause.sentence}. {first}: see the evaluation step-000000 then.", ()
     if not certain and (groups.with_signal or sampled["correct"]):
         return True, f"Train, though it is not certain: {counts}. {longer} samples more.", ()
     way = cause.next if cause.setting else cause.next[:1].upper() + cause.next[1:]

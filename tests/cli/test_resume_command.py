@@ -134,5 +134,5 @@ def test_a_second_ctrl_c_ends_it_at_once(ictcli: Processes, small: Small, tmp_pa
     wait_until(lambda: "Stopping after" in running.err.read_text())
     running.send(signal.SIGINT)
     told = refusal(running.wait(), 130)
-    assert told.startswith("Interrupted twice: the step in flight was not saved. ictcli resume ")
+    assert told.startswith("Interrupted twice: the current step was not saved. ictcli resume ")
     assert Run(tmp_path / "run").metrics() == []

@@ -103,7 +103,7 @@ def test_a_path_wins_and_the_nearest_name_is_told(ictcli: Processes, here: Path)
 
 def test_no_final_model_no_evaluation(ictcli: Processes, trained: Path, tmp_path: Path) -> None:
     shutil.copytree(trained, tmp_path / "run", ignore=shutil.ignore_patterns("model"))
-    words = "no finished model yet. ictcli resume run, or take its last checkpoint: --checkpoint 6"
+    words = "no finished model yet. ictcli resume run, or use its last checkpoint: --checkpoint 6"
     for command in (("eval", "run", "--bench", "chain"), ("export", "run")):
         assert f"The run run has {words}" in ictcli.refused(*command)
 

@@ -148,7 +148,7 @@ def test_what_cannot_be_trained_on_is_left_alone(
     assert files_of(trained) == before
     for name, edit, words in (
         ("recipe.toml", ("\nlr = ", "\nlr = 1"), "recipe.toml was changed since"),
-        ("metrics.jsonl", ("\n", ""), "lines were taken out"),
+        ("metrics.jsonl", ("\n", ""), "lines are missing"),
         ("checkpoints/step-000006/state.json", ("{", "["), "can be read"),
     ):
         run = shutil.copytree(trained, tmp_path / Path(name).stem)

@@ -63,7 +63,7 @@ def test_one_benchmark_under_two_names_is_refused(monkeypatch: pytest.MonkeyPatc
 )
 def test_a_recipe_that_is_torn_is_said_to_be(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "recipe.toml").write_text(text)
-    with refused("recipe.toml is damaged, or no run's recipe", words):
+    with refused("recipe.toml is damaged, or not a run's recipe", words):
         settings_of(tmp_path)
 
 
@@ -190,7 +190,7 @@ def test_a_model_is_asked_as_the_runs_beside_it_where_they_agree(tmp_path: Path)
     base, trained = find_models(["builtin:ledger", one], SETTINGS, say=said.append)
     assert (base.prompt, base.temperature) == (trained.prompt, trained.temperature)
     assert base.prompt.suffix == "one"
-    assert said == ["note: builtin-ledger: asked and sampled as the run."]
+    assert said == ["note: builtin-ledger: prompted and sampled like the run."]
     alone, between = (
         find_models(["builtin:ledger", *runs], SETTINGS)[0] for runs in ([], [one, two])
     )
@@ -210,7 +210,7 @@ def test_an_export_carries_how_its_run_asks_and_nothing_else(tmp_path: Path) -> 
     for each in (other, alone):
         assert (each.prompt, each.temperature) == (trained.prompt, trained.temperature)
     assert alone.max_tokens == 77
-    assert said == ["note: plain: asked and sampled as exported."]
+    assert said == ["note: plain: prompted and sampled like exported."]
     assert json.loads(file.read_text())["engine"] == {"dtype": "float32"}  # its weights'
     hostile = {"engine": {"trust_remote_code": True}, "plugins": ["x.py"], "max_tokens": 5}
     hostile |= {"columns": {"gold": "mine", "gold_pattern": "(a+)+$"}}
@@ -221,7 +221,7 @@ def test_an_export_carries_how_its_run_asks_and_nothing_else(tmp_path: Path) -> 
     assert not found.engine.trust_remote_code
     for text in ("[]", "{", '{"max_tokens": "x"}', '{"prompt": 3}'):
         file.write_text(text)
-        with refused("does not say how a model is asked"):
+        with refused("has no valid settings for prompts and sampling"):
             find_models([str(exported)], SETTINGS)
 
 

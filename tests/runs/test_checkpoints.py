@@ -165,7 +165,7 @@ def test_a_save_that_fails_leaves_those_before_and_says_what_to_do(
     failing: Any = Failing(4)
     with pytest.raises(RunFailedError, match="step 4 could not be saved") as caught:
         run.checkpoint(failing, State(4), 1)
-    assert "step-000002 stands" in caught.value.message
+    assert "step-000002." in caught.value.message
     assert caught.value.hint.endswith(f"ictcli resume {run.folder}")
     assert ("free some space" in caught.value.hint) == (kind == errno.ENOSPC)
     assert steps(run) == [2] and hidden(run.folder) == []

@@ -174,7 +174,7 @@ def test_a_part_that_both_know_and_that_differs_is_refused_in_a_sentence(tmp_pat
     for part, other, words in (
         ("recipe", "x", ["recipe.toml was changed since the run began"]),
         ("model", "x", ["is not the one that the run began with, m:"]),
-        ("train", NOW["heldout"], ["problems to train on changed ", "not listed, and now 2 of"]),
+        ("train", NOW["heldout"], ["problems to train on changed ", "not listed, and now 2 with"]),
         ("heldout", {"problems": 3, "sha256": "c"}, ["problems to evaluate on changed ", "now 3"]),
     ):
         with refused(*words):

@@ -37,7 +37,7 @@ WRONG = Groups(8, 0, 0, 8)
         (WRONG, {"wrong": 46, "unparsed": 18, "cut_unread": 18}, "46 of 64 .* but wrong", "g"),
         (WRONG, {"wrong": 4, "unparsed": 60, "cut_unread": 58}, "58 .* are cut at max_tokens", "m"),
         (WRONG, {"wrong": 4, "unparsed": 60, "cut_unread": 45}, "60 .* no readable answer", "p"),
-        (Groups(8, 0, 8, 0), {"correct": 64}, "8 of 8 groups .* are all right", "g"),
+        (Groups(8, 0, 8, 0), {"correct": 64}, "8 of 8 groups .* have only right responses", "g"),
         (Groups(30, 0, 15, 15), {"correct": 120, "wrong": 119, "unparsed": 1}, "15 of 30", "g"),
     ],
 )
