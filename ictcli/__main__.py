@@ -35,8 +35,7 @@ def main() -> None:
 
 
 def interrupt(number: int, frame: object) -> None:
-    """Handle the first Ctrl-C: raise KeyboardInterrupt, so that open files are closed. A second
-    Ctrl-C exits at once."""
+    """Handle the first Ctrl-C: raise KeyboardInterrupt, so that open files are closed."""
     signal.signal(signal.SIGINT, leave)
     raise KeyboardInterrupt
 

@@ -77,7 +77,7 @@ def reason_of(error: Exception) -> str:
 
 
 def text_of(error: Exception, most: int = 300) -> str:
-    """Return an error's message, or its class, on one line of `most` characters, unpunctuated."""
+    """Return an error's message, or its class, on one line, cut to `most` characters."""
     return " ".join((str(error).strip() or type(error).__name__).split())[:most].rstrip(".!")
 
 
@@ -97,7 +97,7 @@ def nearest(word: str, known: list[str], others: Mapping[str, str] = {}) -> str:
 
 
 def unknown(kind: str, name: str, known: Iterable[str], hint: str) -> UserError:
-    """Return the error that there is no `kind` of that name, which suggests a similar known one."""
+    """Return a UserError, "There is no KIND 'NAME'", that suggests the most similar known name."""
     return UserError(f"There is no {kind} {name!r}{nearest(name, sorted(known))}.", hint)
 
 

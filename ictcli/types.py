@@ -140,7 +140,6 @@ class UpdateReport:
     """Number of tokens whose ratio was clipped."""
     summed_kl: float = 0.0
     evaluated: int = 0
-    """Number of evaluated tokens."""
     ratio_gap: float = 0.0
     """Largest |log pi - log pi_old|, or |log pi - log pi_sampler| if that is another policy."""
     tokens: int = 0
@@ -154,8 +153,7 @@ class UpdateReport:
 
     @property
     def stepped(self) -> bool:
-        """Whether the weights changed: not if the loss or gradient was not finite, or no token was
-        evaluated."""
+        """Whether the optimiser took a step: for at least one token, with finite loss and norm."""
         return self.finite and self.evaluated > 0
 
     @property

@@ -1,5 +1,4 @@
-"""Low-rank adapters: initial values, the choice of layers, and conversion between the layouts in
-which mlx-lm and peft store them.
+"""Low-rank adapters: initial values, choice of layers, and conversion between file layouts.
 
 | | mlx-lm | peft |
 |---|---|---|
@@ -56,8 +55,7 @@ as PiSSA's initialisation, it also changes the model's own weights."""
 
 REFUSING = frozenset(("falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"))
 REFUSED = frozenset(("conv1d", "out_proj"))
-"""Model types and their layers that peft does not adapt: Mamba's kernels read the weights of these
-layers directly, which would ignore adapters."""
+"""Model types and their layers that peft does not adapt, as Mamba's kernels bypass adapters."""
 
 OFF: tuple[Any, ...] = (None, False, {}, [])
 """Allowed values of all other peft settings, including those of future versions."""
@@ -125,7 +123,7 @@ def putting_on(model: str) -> Generator[None]:
         raise
     except Exception as error:  # libraries raise anything for a model that they do not support
         raise UserError(
-            f"These adapters cannot be added to the model {model}: {text_of(error).rstrip('.')}.",
+            f"Adapters cannot be added to the model {model}: {text_of(error).rstrip('.')}.",
             "adapter.targets names the layers to adapt; adapter.kind=none trains all weights",
         ) from error
 
@@ -136,8 +134,8 @@ def _last(name: str) -> str:
 
 @contextmanager
 def reading(folder: Path, layout: Layout, blocks: int, base: str) -> Generator[Path]:
-    """Context that yields the adapters' folder `in_layout`. Raises UserError if they were trained
-    on weights of another fingerprint than `base`, or if anything fails in the context."""
+    """Context that yields a folder with the adapters in a layout (`in_layout`). Raises UserError if
+    they were trained on weights with another fingerprint than `base`, or loading them fails."""
     try:
         if base_of(folder) not in ("", base):
             raise ValueError("they were trained on other weights")
@@ -181,9 +179,9 @@ def in_layout(folder: Path, layout: Layout, blocks: int) -> Generator[Path]:
             converted, weights = _to_mlx(config, weights, blocks=blocks)
             weights = {mlx + name.removeprefix(peft): of for name, of in weights.items()}
         base = base_of(folder)
-        about = {"base": base} if layout == "peft" else {"format": "mlx"}
+        metadata = {"base": base} if layout == "peft" else {"format": "mlx"}
         converted |= {"base": base} if layout == "mlx" and base else {}
-        stored.save_file(weights, Path(name) / FILES[layout], metadata=about)
+        stored.save_file(weights, Path(name) / FILES[layout], metadata=metadata)
         text = json.dumps(converted, indent=2) + "\n"
         (Path(name) / ADAPTER_CONFIG).write_text(text, encoding="utf-8")
         yield Path(name)
@@ -198,7 +196,7 @@ def _roots(model: str) -> tuple[str, str]:
         config = parse_json(read_text(folder / "config.json")) if folder else {}
     if "text_config" not in config:
         return "", ""
-    text_only = str(config.get("model_type")).startswith("qwen3_5")  # as transformers loads it
+    text_only = str(config.get("model_type")).startswith("qwen3_5")  # in transformers
     return "model." if text_only else "model.language_model.", "language_model.model."
 
 

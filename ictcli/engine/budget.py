@@ -120,7 +120,7 @@ class Budget:
                 if limited:
                     hint += ", or raise engine.memory_limit (in the run's recipe.toml, then resume)"
                 raise RunFailedError(
-                    f"Memory ran out {where}, which cannot be made smaller: {reason}.",
+                    f"Memory ran out {where}, and ictcli cannot use less: {reason}.",
                     f"{hint}; ictcli train RECIPE --dry-run shows the memory of each part",
                 )
             self.say(

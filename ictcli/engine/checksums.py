@@ -15,8 +15,7 @@ BLOCK, BLOCKS = 1 << 16, 1024  # bytes in a block, and blocks of a model that ar
 
 
 def fingerprint(source: Source) -> str:
-    """Return a checksum of a model's settings, tokenizer, code, weights and adapters. It does not
-    depend on where the folder is."""
+    """Return a checksum of a model's settings, tokenizer, code, weights and adapters."""
     digest = hashlib.sha256()
     model = snapshot(source.path)
     if model is None:
@@ -29,8 +28,7 @@ def fingerprint(source: Source) -> str:
 
 
 def identity(source: Source) -> str:
-    """Return a checksum of a model's config.json and weights; empty if the model is not on this
-    machine."""
+    """Return a checksum of config.json and the weights; empty if they are not on this machine."""
     folder = snapshot(source.path)
     if folder is None:
         return ""
@@ -59,8 +57,8 @@ def weights_fingerprint(folder: Path) -> str:
 
 
 def _update(digest: Any, opened: BinaryIO, start: int, size: int, blocks: int) -> None:
-    """Add `size` bytes of a file from `start` to the digest, but at most `blocks` blocks: evenly
-    spaced from the first to the last, or the middle one if `blocks` is 1."""
+    """Add `size` bytes of a file from `start` to the digest. If they are more than `blocks` blocks,
+    add only that many, evenly spaced from end to end, or one from the middle."""
     if size <= BLOCK * blocks:
         opened.seek(start)
         digest.update(opened.read(size))
@@ -90,8 +88,8 @@ def stored_tensors(file: Path) -> Iterator[StoredTensor]:
     with open_plain(file) as opened:
         length = int.from_bytes(opened.read(8), "little")
         header = cast(dict[str, Any], parse_json(opened.read(min(length, HEADER))))
-    for name, about in header.items():
+    for name, entry in header.items():
         if name != "__metadata__":
-            first, last = cast(tuple[int, int], about["data_offsets"])
-            shape, start = tuple(cast(list[int], about["shape"])), 8 + length + first
-            yield StoredTensor(name, str(about["dtype"]), shape, file, start, last - first)
+            first, last = cast(tuple[int, int], entry["data_offsets"])
+            shape, start = tuple(cast(list[int], entry["shape"])), 8 + length + first
+            yield StoredTensor(name, str(entry["dtype"]), shape, file, start, last - first)

@@ -41,8 +41,7 @@ class EngineCore(DataParallel, Engine):
     """The methods of `ictcli.engine.Engine` that do not depend on the device.
 
     A backend's `__init__` sets `model`, `tokenizer`, `context`, `vocabulary`, `stop_ids`,
-    `lockstep`, `passes` and, to train, `optimizer`.
-    """
+    `lockstep`, `passes` and, to train, `optimizer`."""
 
     model: Any
     vocabulary: int
@@ -56,8 +55,7 @@ class EngineCore(DataParallel, Engine):
     """The result of the backend's `adapters().put_on` or `read`; None if there are no adapters."""
 
     write_arrays: Any
-    """Function (path, arrays by name, **header) that writes a safetensors file; equal arrays give
-    equal bytes."""
+    """Function (path, arrays by name, **header) that writes a reproducible safetensors file."""
     read_arrays: Any
     """Function (path) that returns the arrays of a safetensors file by name, which may be read from
     disk only when used. Raises SafetensorError if the file is cut short."""
@@ -271,8 +269,7 @@ class EngineCore(DataParallel, Engine):
 
     @contextlib.contextmanager
     def _phase(self) -> Generator[None]:
-        """Context for sampling or an update. Frees memory at its end, since the other of the two
-        allocates blocks of other sizes."""
+        """Context for sampling or an update, which releases unused memory at its end."""
         try:
             yield
         finally:
@@ -280,7 +277,7 @@ class EngineCore(DataParallel, Engine):
 
     @abstractmethod
     def about(self) -> dict[str, Any]:
-        """Return the part of `describe` that is about this process."""
+        """Return `describe` without the size and parallelism of a launch."""
 
     @abstractmethod
     def adapters(self) -> Any:
@@ -288,7 +285,7 @@ class EngineCore(DataParallel, Engine):
 
     @abstractmethod
     def take(self, weights: dict[str, Any], state: dict[str, Any]) -> None:
-        """Load saved `trained_weights` and the optimiser's state on this rank (then `align`)."""
+        """Load saved `trained_weights` and the optimiser's state on this rank."""
 
     @abstractmethod
     def kept_weights(self) -> Any:

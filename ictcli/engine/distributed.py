@@ -69,8 +69,7 @@ class DataParallel(ABC):
     wanted tokens, computed with the array namespace `xp`; `backward` adds up the gradient."""
 
     def check_same(self) -> None:
-        """Raise UserError if the ranks loaded different weights, which they never exchange.
-        All ranks must call this."""
+        """Raise UserError if the ranks loaded different weights. All ranks must call this."""
         folder, adapter = snapshot(self.source.path), self.source.adapter
         base = self.base or (weights_fingerprint(folder) if folder else "")
         local = [base, weights_fingerprint(adapter) if adapter else ""]
@@ -92,21 +91,20 @@ class DataParallel(ABC):
 
     @contextlib.contextmanager
     def policy(self, *, reference: bool) -> Generator[None]:
-        """Context to evaluate in: weights are `gathered`, and if `reference` is set, the model is
-        the reference policy."""
+        """Context to evaluate the policy, or the reference policy, with its weights `gathered`."""
         changed = self.as_reference() if reference else contextlib.nullcontext()
         with self.gathered(reference=reference), changed:
             yield
 
     @staticmethod
     def summed(parts: Sequence[UpdateReport]) -> UpdateReport:
-        """Combine the figures of all ranks, of which each covers the rank's own rows."""
+        """Return the figures of the whole update from those of every rank's rows."""
         total = {name: sum(getattr(part, name) for part in parts) for name in SUMMED}
         logp = np.sum([part.logp for part in parts], axis=0)
         return UpdateReport(logp, ratio_gap=max(part.ratio_gap for part in parts), **total)
 
     def share_of(self, update: Update, rank: int | None = None) -> Update:
-        """Return the update with weights on the rows of one rank only, by default this one."""
+        """Return the update with weights of 0 in all rows but those of `rank` (default: this)."""
         rows = self.rank_of(update) == (self.ranks.rank if rank is None else rank)
         return replace(update, weights=np.where(rows[:, None], update.weights, 0))
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from safetensors.numpy import load, save
 
 KIND = "of what kind"
-"""The key of a JSON table that stands for an array, bytes or an object."""
+"""The key that marks a JSON table as an encoded array, bytes or object."""
 
 
 def packed(message: Any) -> bytes:

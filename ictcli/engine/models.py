@@ -50,7 +50,7 @@ class Source:
 
 def typed_path(name: str) -> Path:
     """Return a path with `~` expanded to the user's home, as a shell does."""
-    return Path(os.path.expanduser(name))  # noqa: PTH111 (pathlib's raises)
+    return Path(os.path.expanduser(name))  # noqa: PTH111 (pathlib's version may raise)
 
 
 def exported(run: Path, *, whole: bool = False) -> Path | None:
@@ -61,7 +61,7 @@ def exported(run: Path, *, whole: bool = False) -> Path | None:
 
 
 def locate(model: str, *, trains: bool = False) -> Source:
-    """Return the checked paths of `builtin:NAME`, a run, a model or adapters. Hub ids are kept.
+    """Return the checked folders of `builtin:NAME`, a run, a model or adapters, or the hub id.
 
     Raises UserError if a folder has no config, no tokenizer or no intact safetensors weights, or if
     it holds adapters and the model is to be trained (`trains`). Pickled weights (.bin, .pt) are
@@ -118,9 +118,9 @@ def locate(model: str, *, trains: bool = False) -> Source:
 
 
 def _with_adapter(folder: Path, run: Path, named: str) -> Source:
-    about = _read_object(folder / ADAPTER_CONFIG)
-    key = "base_model_name_or_path" if "peft_type" in about else "model"
-    base = about.get(key)
+    config = _read_object(folder / ADAPTER_CONFIG)
+    key = "base_model_name_or_path" if "peft_type" in config else "model"
+    base = config.get(key)
     if not isinstance(base, str):
         raise UserError(
             f"{folder / ADAPTER_CONFIG} does not say which model its adapters belong to.",
@@ -172,7 +172,7 @@ def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[i
     added: dict[int, Any] = dict(getattr(tokenizer, "added_tokens_decoder", None) or {})
     ends = {str(t): i for i, t in added.items() if t.special and str(t) in END_TOKENS}
     if "<|return|>" in ends:
-        ends.pop("<|end|>", None)  # ends a message before the answer, in these models
+        ends.pop("<|end|>", None)  # in these models it ends a message before the answer
     return tuple(sorted(ids | set(ends.values())))
 
 

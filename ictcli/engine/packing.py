@@ -80,12 +80,12 @@ def micro_batches(
     spared = lengths[rows // G].sum() - lengths[np.unique(rows // G)].sum()
     share = share and is_worth_sharing(spared, (lengths[rows // G] + ends[rows]).sum())
 
-    def tokens(some: Sequence[int]) -> int:
-        prompts = np.array(some) // G
+    def tokens(members: Sequence[int]) -> int:
+        prompts = np.array(members) // G
         if not share:
-            return int(len(some) * (lengths[prompts] + ends[some]).max())
+            return int(len(members) * (lengths[prompts] + ends[members]).max())
         prompts = np.unique(prompts)
-        return int(len(prompts) * lengths[prompts].max() + len(some) * ends[some].max())
+        return int(len(prompts) * lengths[prompts].max() + len(members) * ends[members].max())
 
     units = [[int(row)] for row in rows]
     if share:
@@ -97,17 +97,16 @@ def micro_batches(
     units.sort(key=lambda unit: -int(lengths[unit[0] // G] + ends[unit[0]]))
     batch: list[int] = []
     for unit in units:
-        both = batch + unit
-        if batch and tokens(both) > joined:
+        if batch and tokens(batch + unit) > joined:
             yield _pack(rollouts, batch, wanted, ends, share=share)
-            both = unit
-        batch = both
+            batch = []
+        batch = batch + unit
     if batch:
         yield _pack(rollouts, batch, wanted, ends, share=share)
 
 
 def is_worth_sharing(spared: float, tokens: float) -> bool:
-    """Return whether sharing prompts saves enough: `spared` of `tokens`."""
+    """Return whether sharing prompts saves enough: `spared` of all `tokens`."""
     return spared >= SPARED * tokens
 
 
@@ -131,17 +130,17 @@ def _runs(rows: list[int], ends: IntArray, prompt: int, budget: int) -> list[lis
 
 
 def _pack(
-    rollouts: Rollouts, some: list[int], wanted: BoolArray, ends: IntArray, *, share: bool
+    rollouts: Rollouts, batch: list[int], wanted: BoolArray, ends: IntArray, *, share: bool
 ) -> MicroBatch:
-    numbers = sorted({row // rollouts.group for row in some})
+    numbers = sorted({row // rollouts.group for row in batch})
     shared = None
-    if share and len(numbers) < len(some):
+    if share and len(numbers) < len(batch):
         prompts = [rollouts.prompts[number] for number in numbers]
-        of_row = np.searchsorted(numbers, [row // rollouts.group for row in some])
+        of_row = np.searchsorted(numbers, [row // rollouts.group for row in batch])
         lengths = np.array([len(prompt) for prompt in prompts])
         shared = Prompts(_padded(prompts), lengths, of_row)
     texts, head = list[IntArray](), list[BoolArray]()
-    for row in some:
+    for row in batch:
         prompt = rollouts.prompt_of(row)
         if shared:  # the last wanted token is not needed as input
             texts.append(rollouts.tokens[row, : max(ends[row] - 1, 1)])
@@ -150,8 +149,8 @@ def _pack(
             texts.append(np.concatenate([prompt, rollouts.tokens[row, : ends[row]]]))
             head.append(np.concatenate([np.zeros(len(prompt) - 1, bool), wanted[row, : ends[row]]]))
     ids = _padded(texts)
-    places = [np.flatnonzero(wanted[row]) for row in some]
-    rows, positions = np.repeat(some, [len(p) for p in places]), np.concatenate(places)
+    places = [np.flatnonzero(wanted[row]) for row in batch]
+    rows, positions = np.repeat(batch, [len(p) for p in places]), np.concatenate(places)
     targets = rollouts.tokens[rows, positions].astype(np.int32)
     width = ids.shape[1] + (1 if shared else 0)
     return MicroBatch(ids, _padded(head, width, np.bool_), rows, positions, targets, shared)
@@ -173,6 +172,6 @@ def chunks(n: int, size: int) -> list[slice]:
 
 
 def bucket(n: int, per_octave: int = 4) -> int:
-    """Round n up to one of `per_octave` sizes between powers of two, so that few are traced."""
+    """Round n up to one of `per_octave` sizes per power of two, so that few shapes are traced."""
     step = max((1 << (n.bit_length() - 1)) // per_octave, 1)
     return -(-n // step) * step

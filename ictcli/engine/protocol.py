@@ -32,8 +32,7 @@ class Engine(Protocol):
         ...
 
     def check_tokens(self, *rows: Sequence[int] | IntArray) -> None:
-        """Raise UserError if the model has no embedding for a token id. Every method with tokens
-        as input calls this."""
+        """Raise UserError if the model has no embedding for a token id."""
         ...
 
     def generate(
@@ -104,8 +103,8 @@ class Engine(Protocol):
 
     def export(self, folder: Path) -> None:
         """Write the model and tokenizer in Hugging Face layout into an existing folder, with
-        adapters merged and quantised weights unpacked. For mixtures of experts, the MLX engine
-        writes mlx-lm's names of the weights."""
+        adapters merged and quantised weights unpacked. The MLX engine keeps mlx-lm's names of the
+        weights of mixtures of experts."""
         ...
 
     def export_adapter(self, folder: Path) -> None:

@@ -69,8 +69,7 @@ def choose_backend(backend: str) -> str:
 
 
 def communicator() -> Any:
-    """Return the `Communicator` of this launch, after waiting for all its processes; `Alone` if
-    there is no launch."""
+    """Wait for all processes of this launch, and return its `Communicator`, or else `Alone`."""
     if find_launch() is None:
         return distributed.Alone()
     with interrupts_held():
@@ -160,7 +159,7 @@ def interrupts_held() -> Generator[None]:
                 os.write(2, b"Stopping when this is loaded; Ctrl-C again stops at once.\n")
 
     can_handle = threading.current_thread() is threading.main_thread() and callable(before)
-    if can_handle:  # not if nohup ignores it
+    if can_handle:  # false under nohup
         signal.signal(signal.SIGINT, receive)
     try:
         yield

@@ -122,9 +122,9 @@ def in_passes(
     most = max(1, rows_at_once // group)
     parts: list[Rollouts] = []
     for first in range(0, len(prompts), most):
-        some = prompts[first : first + most]
-        rows = np.arange(first * group, (first + len(some)) * group)
-        parts.append(decode(some, numbers[rows], rows))
+        part = prompts[first : first + most]
+        rows = np.arange(first * group, (first + len(part)) * group)
+        parts.append(decode(part, numbers[rows], rows))
     return join(parts)
 
 
@@ -219,9 +219,9 @@ class Recorder(ABC):
         segment = position * self._shape[0] + row // self.group
         limit = max(self._limits[1] // values.shape[1], 1)
         for part in _whole_segments(segment, limit):
-            some = values if part == slice(0, len(row)) else values[part]
+            logits = values if part == slice(0, len(row)) else values[part]
             apart, counts = _parted(segment[part], prefix[part])
-            rows, divergences = self.measure(some, token[part], apart, counts)
+            rows, divergences = self.measure(logits, token[part], apart, counts)
             self._measured.append((row[part], position[part], rows))
             self._measured.append((row[part][apart], position[part][apart], divergences))
 

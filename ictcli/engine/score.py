@@ -81,11 +81,11 @@ def compare(
                 means, mean_of = row_means, rows - first
                 if means is None:
                     means, mean_of = position_means(p, positions)
-                for some in chunks(len(p), max(COMPARED // vocabulary, 1)):
-                    pair = p[some].astype(np.float64), means[mean_of[some]]
+                for chunk in chunks(len(p), max(COMPARED // vocabulary, 1)):
+                    pair = p[chunk].astype(np.float64), means[mean_of[chunk]]
                     for name in names:
                         measured = statistic(name).formula(np, *pair)
-                        values[name][rows[some], positions[some]] = np.maximum(measured, 0.0)
+                        values[name][rows[chunk], positions[chunk]] = np.maximum(measured, 0.0)
     return values
 
 

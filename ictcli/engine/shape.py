@@ -180,8 +180,7 @@ def read_context(config: dict[str, Any], wanted: int) -> int:
 
 
 def choose_context(wanted: int, longest: int) -> int:
-    """Return `wanted`, the value of `engine.context`, or `longest` if that is 0. UserError if
-    `wanted` exceeds `longest`."""
+    """Return `wanted` or, if it is 0, `longest`. UserError if `wanted` exceeds `longest`."""
     if wanted > longest:
         raise UserError(
             f"engine.context = {wanted:,} exceeds the {longest:,} tokens that this engine supports "
@@ -192,7 +191,7 @@ def choose_context(wanted: int, longest: int) -> int:
 
 
 def rope_settings(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the rotary settings, then those by kind of layer, under any transformers' names."""
+    """Yield the rotary settings, then those of each kind of layer if they are separate."""
     rope = cast(dict[str, Any], config.get("rope_parameters") or config.get("rope_scaling") or {})
     yield rope
     yield from (kind for kind in rope.values() if isinstance(kind, dict))

@@ -59,7 +59,7 @@ class Update:
     def tokenwise(self, batch: MicroBatch, reference: FloatArray | None = None) -> TokenTerms:
         """Return the loss's inputs for the wanted tokens of a pass, (N,) float32 each. `reference`
         (B, T) is log p under the reference policy."""
-        whole = TokenTerms(
+        inputs = TokenTerms(
             np.abs(self.weights),
             self.token_advantage,
             self.old_logp,
@@ -67,7 +67,7 @@ class Update:
             self.sampler_logp,
             others=self.terms,
         )
-        return replace(whole.map(batch.take), targets=batch.targets)
+        return replace(inputs.map(batch.take), targets=batch.targets)
 
 
 def add_pass(
@@ -80,8 +80,8 @@ def add_pass(
     """Add the `figures` of a pass to those of its update: loss, log pi (N,) and summed KL."""
     loss, logp, kl = figures
     old = logp if terms.old_logp is None else terms.old_logp
-    whole = terms.sequence is not None
-    compared = (terms.sequence, np.zeros_like(old)) if whole else (logp, old)
+    by_sequence = terms.sequence is not None
+    compared = (terms.sequence, np.zeros_like(old)) if by_sequence else (logp, old)
     report.logp[batch.rows, batch.positions] = logp
     report.loss += loss
     report.summed_kl += kl

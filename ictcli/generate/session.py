@@ -182,8 +182,7 @@ class Session:
 
 @contextlib.contextmanager
 def stop_on_interrupt() -> Generator[Callable[[], bool]]:
-    """Yield a function that returns whether Ctrl-C was pressed. A second Ctrl-C has its previous
-    effect."""
+    """Yield a function that returns whether Ctrl-C was pressed; a second one acts as usual."""
     received: list[int] = []
     before = signal.getsignal(signal.SIGINT)
 

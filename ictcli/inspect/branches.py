@@ -1,7 +1,7 @@
-"""Where methods keep tokens: at branches, at near-certain tokens, at which entropy. No training.
+"""Statistics of the tokens that methods keep, such as the share of branches. Nothing is trained.
 
 A branch is a token at which another response of the group has the same text so far, and then a
-different token (`ictcli.algorithm.branches`): changing the model's decision means training it."""
+different token (`ictcli.algorithm.branches`). To change a decision, a method must train it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -120,8 +120,7 @@ def page_data(view: StepView, shown: GroupView, limit: int = PAGE_BYTES) -> Held
 
 
 def _nearest(view: StepView, shown: GroupView, errors: list[str]) -> Iterator[GroupView]:
-    """Yield the run's groups, those nearest to `shown` first. Append a sentence to `errors` for
-    each step that cannot be read."""
+    """Yield the run's groups, nearest to `shown` first; add to `errors` for unreadable steps."""
     for number in sorted(shown.steps, key=lambda number: abs(number - shown.step)):
         try:
             step = view if number == shown.step else view.step(number)
@@ -151,7 +150,7 @@ def _group(group: GroupView) -> Data:
 
 
 def page_token(piece: str) -> str:
-    """Return a token's text on the page: its `sign`, which is visible, or spaces as they are."""
+    """Return a token's text for the page, with visible signs for newlines and the like (`sign`)."""
     return piece if piece and not piece.strip(" ") else sign(piece)
 
 

@@ -63,8 +63,7 @@ def find_recordings(source: Path) -> dict[int, Path]:
 
 
 def read_step(run: Path, steps: dict[int, Path], step: int) -> RecordedStep:
-    """Read one of the recorded steps of a run, and its recipe. UserError if the step was not
-    recorded or cannot be read."""
+    """Read a recorded step of a run. UserError if it was not recorded or cannot be read."""
     if step not in steps:
         raise UserError(
             f"No rollouts were recorded at step {step}.", f"recorded: {', '.join(map(str, steps))}"

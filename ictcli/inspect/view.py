@@ -101,8 +101,7 @@ def open_step(
     by: str | None = None,
     model: str | None = None,
 ) -> "StepView":
-    """Return a recorded step of a run, by default the last. UserError if the step, a method or the
-    model does not exist."""
+    """Return a recorded step, by default the last. UserError for unknown steps and methods."""
     steps = find_recordings(run)
     recorded = read_step(run, steps, max(steps) if step is None else step)
     return view_of(recorded, methods, by, model)
