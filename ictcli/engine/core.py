@@ -236,7 +236,7 @@ class EngineCore(DataParallel, Engine):
         self.optimizer.reset()
 
     def save(self, folder: Path) -> None:
-        about = {"base": self.base} if self.base else {}  # one entry, as their order varies
+        about = {"base": self.base} if self.base else {}  # one: the order of several varies
         self.write(folder / WEIGHTS, self.trained_weights(), **about)
         self.write(folder / OPTIMIZER, self.optimizer.state())
 

@@ -15,7 +15,7 @@ HELD, COMPARED = 1 << 26, 1 << 22
 once in float64. Both limit memory."""
 
 Logits = Callable[[Rollouts, BoolArray], FloatArray]
-"""`Engine.logits`."""
+"""The type of `Engine.logits`."""
 
 
 def measure(

@@ -22,7 +22,7 @@ class ModelShape:
     """The sizes of a model."""
 
     kind: str
-    """`model_type`."""
+    """The `model_type` in config.json."""
     layers: int
     hidden: int
     heads: int
@@ -33,7 +33,7 @@ class ModelShape:
     intermediate: int
     vocabulary: int
     context: int
-    """The longest sequence (`read_context`)."""
+    """Most tokens of a prompt and its response together (`read_context`)."""
     tied: bool
     bits: int = 0
     """Bits of a quantised weight; 0 = not quantised."""

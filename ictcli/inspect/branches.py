@@ -40,7 +40,7 @@ class Placement:
 
     method: str
     keep: float
-    """The setting: share of tokens to keep."""
+    """The method's setting `keep`: the share of tokens to keep."""
     kept: float
     branch_recall: float | None
     branch_precision: float | None

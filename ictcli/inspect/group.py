@@ -70,7 +70,7 @@ class MethodView:
     trained: bool
     kept: int
     share: float
-    """Share of the step's tokens."""
+    """Share of the step's tokens that the method keeps."""
     overlap_with_trained: float | None
     weight_top: float
 
