@@ -1,7 +1,6 @@
-"""The `ictcli` command, and `python -m ictcli`.
+"""The `ictcli` command, which `python -m ictcli` runs too.
 
-Ctrl-C ends it with 130 and without a traceback from here on, while click is imported too.
-"""
+Ctrl-C exits with code 130 and no traceback, even while libraries are still being imported."""
 
 import contextlib
 import gc
@@ -12,44 +11,43 @@ import sys
 WINDOWS = """\
 error: ictcli runs on Linux and macOS, not on Windows.
 
-hint: wsl --install sets up a Linux on Windows; install ictcli in there"""
+hint: wsl --install installs Linux on Windows; install ictcli inside it"""
 
 
 def main() -> None:
-    """Run the command line; exits with a code of `ictcli.errors`."""
+    """Run the command line, and exit with one of the codes that `ictcli.errors` lists."""
     if sys.platform == "win32":
         sys.exit(WINDOWS)
-    os.environ["PYTHONSAFEPATH"] = "1"  # no process started here imports from the working directory
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not ignored, as by nohup
+    os.environ["PYTHONSAFEPATH"] = "1"  # child processes do not import from the working directory
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # nohup ignores it
         signal.signal(signal.SIGINT, interrupt)
     try:
         from ictcli.cli import run
 
         code = run()
-    except KeyboardInterrupt:  # before there was a command
+    except KeyboardInterrupt:  # while the command line was imported
         say("Interrupted.")
         code = 130
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to stop
-    gc.freeze()  # the objects of large libraries end with the process: going through them is slow
-    exec("")  # CPython ends by SIGINT, not with `code`, if one came in the last string it executed
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command has ended
+    gc.freeze()  # collecting the garbage of large libraries would delay the exit
+    exec("")  # else CPython dies by SIGINT, without `code`, if one came during an earlier exec
     sys.exit(code)
 
 
 def interrupt(number: int, frame: object) -> None:
-    """Raise KeyboardInterrupt at the first Ctrl-C, so that open files are closed; end the process
-    at a second one."""
+    """Handle the first Ctrl-C: raise KeyboardInterrupt, so that open files are closed."""
     signal.signal(signal.SIGINT, leave)
     raise KeyboardInterrupt
 
 
 def leave(number: int, frame: object) -> None:
-    """End the process at once."""
+    """Handle the second Ctrl-C: exit without closing anything."""
     say("Interrupted twice: ended at once.")
     os._exit(130)
 
 
 def say(message: str) -> None:
-    """Print an error past all buffers, on a terminal whose cursor may be hidden by a live view."""
+    """Print an error unbuffered, and show the terminal's cursor, which a progress view may hide."""
     from ictcli.errors import AGAIN
 
     cursor = "\x1b[?25h\n" if os.isatty(2) else ""
@@ -59,5 +57,5 @@ def say(message: str) -> None:
 
 if __name__ == "__main__":
     if not sys.flags.safe_path:
-        del sys.path[0]  # the working directory, which may be a stranger's
+        del sys.path[0]  # the working directory, whose modules may not be trusted
     main()

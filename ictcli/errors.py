@@ -1,13 +1,13 @@
-"""What goes wrong for a user, and the exit code each kind ends with.
+"""The errors that users see, and their exit codes.
 
 | code | meaning |
 |---|---|
 | 0 | done |
-| 1 | it failed while running |
+| 1 | the command failed while running |
 | 2 | usage, recipe or input |
 | 3 | the engine is not installed |
-| 4 | a training ended, and nothing was learned; or a check says not to train yet |
-| 130 | interrupted, after the step in flight was saved |
+| 4 | training ended, but nothing was learned; or a check advises not to train yet |
+| 130 | interrupted; the current step was finished and saved |
 """
 
 import errno
@@ -17,9 +17,8 @@ from pathlib import Path
 
 
 class UserError(Exception):
-    """A failure the user can act on: one sentence, and what to do next.
-
-    `hint` is printed on a separate line after `hint: `; `exit_code` ends the process."""
+    """A failure that the user can act on. `message` is one sentence; `hint` says what to do next,
+    and is printed on its own line. The process exits with `exit_code`."""
 
     exit_code = 2
 
@@ -30,7 +29,7 @@ class UserError(Exception):
 
 
 class UnknownCodeError(UserError):
-    """Code that was not run here before, and that the user did not name."""
+    """Python code was not run because the user did not name it and it never ran here before."""
 
 
 class RunFailedError(UserError):
@@ -40,7 +39,7 @@ class RunFailedError(UserError):
 
 
 class LostError(RunFailedError):
-    """Another process of the launch is gone; restarting the launch helps."""
+    """Another process of the launch has died; restarting the launch helps."""
 
 
 class NothingFinishedError(RunFailedError):
@@ -48,37 +47,37 @@ class NothingFinishedError(RunFailedError):
 
 
 class NothingLearnedError(UserError):
-    """A training that ended, and whose every gradient was 0."""
+    """Training ended, but every gradient was 0."""
 
     exit_code = 4
 
 
 class EngineMissingError(UserError):
-    """The engine asked for is not installed, or not usable on this machine."""
+    """The requested engine is not installed, or cannot be used on this machine."""
 
     exit_code = 3
 
 
-AGAIN = "the same command starts again; what was saved is kept"
-"""The hint where Ctrl-C ended a command that has no better one."""
+AGAIN = "run the same command again; saved files are kept"
+"""The hint after Ctrl-C, for commands without a more specific one."""
 
 RESUME = "ictcli resume"
-"""Beginning of the note on an error of a training: the command that continues."""
+"""Start of the note after a failed training: the command that continues it."""
 
 
 class InterruptedRunError(UserError):
-    """Ctrl-C: the step in flight was finished and saved."""
+    """Ctrl-C was pressed; the current step was finished and saved."""
 
     exit_code = 130
 
 
 def reason_of(error: Exception) -> str:
-    """Return the first line of what an error of a library says, or its kind."""
+    """Return the first line of an error's message, or its class if the message is empty."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 def text_of(error: Exception, most: int = 300) -> str:
-    """Return what a library's error says, on one line without its full stop, or its kind."""
+    """Return an error's message, or its class, on one line, cut to `most` characters."""
     return " ".join((str(error).strip() or type(error).__name__).split())[:most].rstrip(".!")
 
 
@@ -87,8 +86,8 @@ def is_disk_full(error: OSError) -> bool:
 
 
 def nearest(word: str, known: list[str], others: Mapping[str, str] = {}) -> str:
-    """Return the known word nearest to a mistyped one, as ` (did you mean X?)`, or nothing.
-    `others`: what other programs call them."""
+    """Return ` (did you mean X?)` with the known word nearest to a mistyped one, or "".
+    `others` maps names that other programs use to known words."""
     from difflib import get_close_matches
 
     if others.get(word) in known:
@@ -98,12 +97,12 @@ def nearest(word: str, known: list[str], others: Mapping[str, str] = {}) -> str:
 
 
 def unknown(kind: str, name: str, known: Iterable[str], hint: str) -> UserError:
-    """Return an error on a name of a kind that does not exist, with the nearest that does."""
+    """Return a UserError, "There is no KIND 'NAME'", that suggests the most similar known name."""
     return UserError(f"There is no {kind} {name!r}{nearest(name, sorted(known))}.", hint)
 
 
 def install(extra: str) -> str:
-    """Return the command that adds one of our extras to this wheel or clone."""
+    """Return the pip command that adds one of ictcli's extras to this installation."""
     clone = Path(__file__).parents[1]
     if (clone / "pyproject.toml").is_file():
         return f"pip install -e {shlex.quote(f'{clone}[{extra}]')}"

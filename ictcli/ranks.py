@@ -1,7 +1,6 @@
-"""Whether this process is one of several: all that is known of launchers and their variables.
+"""Finding out from a launcher's environment variables whether this process is one of several.
 
-Read before any command, so it imports neither numpy nor an engine.
-"""
+Every command imports this module, so it imports neither numpy nor an engine."""
 
 import os
 from dataclasses import dataclass
@@ -14,11 +13,11 @@ class Launch:
     size: int
     """Number of processes."""
     local: int
-    """The number of this process on its machine, and of its GPU."""
+    """Index of this process, and of its GPU, on its machine."""
 
 
 def find_launch() -> Launch | None:
-    """Return the launch of several processes that this one belongs to; None where it is alone."""
+    """Return the launch of several processes that this one belongs to; None if there is none."""
     if "MASTER_ADDR" not in os.environ:
         return None
     size = _number("WORLD_SIZE")
@@ -28,7 +27,7 @@ def find_launch() -> Launch | None:
 
 
 def is_restarted() -> bool:
-    """Return whether torchrun started the processes of this launch again, after it had lost one."""
+    """Return whether torchrun restarted the processes of this launch after one had died."""
     return _number("TORCHELASTIC_RESTART_COUNT") > 0
 
 

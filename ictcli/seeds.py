@@ -1,8 +1,7 @@
 """Stateless randomness: every draw is a function of (run seed, step, purpose).
 
-Nothing carries a generator from one step to the next, so a resumed run draws what the uninterrupted
-one would have drawn, and two methods of a comparison see the same prompts.
-"""
+No generator is carried from one step to the next, so a resumed run draws the same numbers as an
+uninterrupted one, and two methods of a comparison see the same prompts."""
 
 import hashlib
 
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 BLOCK = 128
-"""Tokens of a row that are drawn from one stream."""
+"""Number of a row's tokens whose uniform numbers come from one stream."""
 
 
 def seed_of(seed: int, *purpose: int | str) -> int:
@@ -25,8 +24,8 @@ def generator(seed: int, *purpose: int | str) -> np.random.Generator:
 
 
 def uniforms(seed: int, rows: int, tokens: int) -> npt.NDArray[np.float32]:
-    """Return (rows, tokens) in [0, 1): number (r, t) decides token t of row r, in every engine. It
-    depends on the seed, r and t alone: a smaller array is the corner of a larger one."""
+    """Return numbers (rows, tokens) in [0, 1), of which (r, t) decides token t of row r in every
+    engine. It depends on the seed, r and t only, and not on the size of the array."""
     blocks = [
         generator(seed, "uniforms", *([block] if block else [])).random((rows, BLOCK), np.float32)
         for block in range(-(-tokens // BLOCK))

@@ -1,4 +1,4 @@
-"""What flows from one step of the loop to the next. NumPy crosses the seam, tensors never do.
+"""The data types of the training loop. Engines take and return NumPy arrays, never tensors.
 
 Letters in shapes: P prompts, G rollouts a prompt, B = P * G rows in group-major order (the G rows
 of a prompt are neighbours), T the longest response, V the vocabulary.
@@ -23,18 +23,18 @@ Turn = tuple[str, str]
 """A message of a conversation: its role (system, user, assistant, ...) and its text."""
 
 OnTokens = Callable[[int, IntArray, IntArray], None]
-"""(t, rows (R,), tokens (R,)): token t of these rows was drawn."""
+"""Function (t, rows (R,), tokens (R,)) that is called when token t of these rows was drawn."""
 
 ROW_STATS = ("entropy", "purity", "prob")
-"""Those that every step records."""
+"""Statistics that every step records."""
 LOGP = "logp"
-"""Log-probabilities of the tokens, among what `Engine.score` gives."""
+"""Name of the tokens' log-probabilities in the arguments and result of `Engine.score`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A prompt with its checkable answer. `prompt` is the question alone, before any template;
-    `choices` are the texts of (A), (B), ... where there are some, and `gold` is then a letter.
+    """A prompt with its checkable answer. `prompt` is the question alone, before any template.
+    In multiple choice, `choices` are the texts of (A), (B), ..., and `gold` is a letter.
     A conversation is in `prompt` as one text, and in `turns` as its messages."""
 
     id: str
@@ -46,18 +46,18 @@ class Problem:
     turns: tuple[Turn, ...] = ()
     """The messages of a conversation, the last one the user's; empty for a question alone."""
     columns: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
-    """Its row of the data, for reward functions that take columns, with a conversation's messages
-    as `prompt`."""
+    """The problem's row of the data set, for reward functions that use columns. For a conversation,
+    `prompt` is the list of its messages."""
     more_golds: tuple[str, ...] = ()
-    """Other golds, any of which counts too."""
+    """More gold answers, of which each is correct too."""
 
     @property
     def golds(self) -> tuple[str, ...]:
-        """All golds."""
+        """All gold answers."""
         return (self.gold, *self.more_golds)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields that a run and an evaluation record of it."""
+        """Return the fields that runs and evaluations record."""
         record = {"id": self.id, "prompt": self.prompt, "gold": self.gold, "choices": self.choices}
         extra = {"turns": self.turns, "more_golds": self.more_golds}
         return record | {name: value for name, value in extra.items() if value}
@@ -65,8 +65,8 @@ class Problem:
 
 @dataclass(frozen=True)
 class Sampling:
-    """The sampling settings. `temperature` 0 is greedy; `top_p` 1 and `top_k` 0 are off. top-p is
-    taken of the whole distribution, not of what top-k leaves."""
+    """The sampling settings. `temperature` 0 is greedy; `top_p` 1 and `top_k` 0 are off. Top-p
+    applies to the whole distribution, not to what top-k leaves of it."""
 
     max_tokens: int
     temperature: float = 1.0
@@ -74,7 +74,7 @@ class Sampling:
     top_k: int = 0
     stop_ids: tuple[int, ...] = ()
     sampler: str = "own"
-    """What samples, as `engine.sampler` names it."""
+    """The program that samples: a value of `engine.sampler`."""
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,14 @@ class Rollouts:
     prompts: tuple[tuple[int, ...], ...]
     group: int
     tokens: IntArray
-    """(B, T) int32; the end token is the last counted one; 0 after a row's end."""
+    """(B, T) int32; a row includes its end token; 0 after a row's end."""
     lengths: IntArray
     """(B,) int32, tokens per row, the end token included."""
     finished: BoolArray
     """(B,) whether the row ended with a stop token; False: cut at max_tokens."""
     logp: FloatArray
     """(B, T) float32, log-probability of each token under softmax(L / temperature), before any
-    top-p or top-k cut; 0 after a row's end. Greedy rows have it at temperature 1."""
+    top-p or top-k cut; 0 after a row's end. For greedy rows it is at temperature 1."""
     stats: TokenStats = field(default_factory=dict[str, FloatArray])
 
     def __len__(self) -> int:
@@ -107,14 +107,14 @@ class Rollouts:
         return self.prompts[row // self.group]
 
     def groups(self, first: int, last: int) -> "Rollouts":
-        """Return the rows of prompts first..last-1, cut to their own longest response."""
+        """Return the rows of prompts first..last-1, cut to their longest response."""
         rows = slice(first * self.group, last * self.group)
         return self.take(rows, self.prompts[first:last], self.group)
 
     def take(
         self, rows: IntArray | slice, prompts: Sequence[tuple[int, ...]], group: int
     ) -> "Rollouts":
-        """Return these rows, `group` of them after each prompt, cut to their longest response."""
+        """Return these rows, `group` per prompt, cut to their longest response."""
         T = int(self.lengths[rows].max(initial=1))
         return replace(
             self,
@@ -130,23 +130,22 @@ class Rollouts:
 
 @dataclass
 class UpdateReport:
-    """The figures of one optimiser update, summed over its passes. Means are over the tokens that
-    were evaluated: those with a weight, less rows without a signal."""
+    """The figures of one optimiser update, summed over its passes. Means are over the evaluated
+    tokens: those with a weight, except in rows that cannot have a gradient."""
 
     logp: FloatArray
-    """(B, T) float32 log pi of this pass, at the sampling temperature, where evaluated; else 0."""
+    """(B, T) float32 log pi at the sampling temperature for evaluated tokens, else 0."""
     loss: float = 0.0
     clipped: float = 0.0
-    """Tokens whose ratio was clipped."""
+    """Number of tokens whose ratio was clipped."""
     summed_kl: float = 0.0
     evaluated: int = 0
-    """Tokens that the means are over."""
     ratio_gap: float = 0.0
-    """Largest |log pi - log pi_old|, or against the sampler if that is another policy."""
+    """Largest |log pi - log pi_old|, or |log pi - log pi_sampler| if that is another policy."""
     tokens: int = 0
-    """Prompt and response tokens that went through the model."""
+    """Number of prompt and response tokens that went through the model."""
     grad_norm: float = 0.0
-    """Global L2 norm before clipping."""
+    """Global L2 norm of the gradient before clipping."""
 
     @property
     def finite(self) -> bool:
@@ -154,13 +153,12 @@ class UpdateReport:
 
     @property
     def stepped(self) -> bool:
-        """False: the loss or gradient was not finite, or no token carried a signal; nothing
-        moved."""
+        """Whether the optimiser took a step: for at least one token, with finite loss and norm."""
         return self.finite and self.evaluated > 0
 
     @property
     def clip_fraction(self) -> float:
-        """Share of tokens whose ratio was clipped away."""
+        """Share of the evaluated tokens whose ratio was clipped."""
         return self.clipped / max(self.evaluated, 1)
 
     @property

@@ -1,4 +1,4 @@
-"""The seam between the algorithm and a device: one protocol, and what every engine shares."""
+"""The interface between the algorithm and a device, and the code that all engines share."""
 
 from ictcli.engine.protocol import Engine as Engine
 from ictcli.engine.registry import build_engine as build_engine

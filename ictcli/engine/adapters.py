@@ -1,12 +1,11 @@
-"""Low-rank adapters as both engines know them: their first values, and their files in mlx-lm's
-layout or peft's.
+"""Low-rank adapters: initial values, choice of layers, and conversion between file layouts.
 
 | | mlx-lm | peft |
 |---|---|---|
 | weights | adapters.safetensors | adapter_model.safetensors |
 | A | NAME.lora_a (in, rank) | base_model.model.NAME.lora_A.weight (rank, in) |
 | B | NAME.lora_b (rank, out) | base_model.model.NAME.lora_B.weight (out, rank) |
-| the product counts | scale times | lora_alpha / r times |
+| factor of the product A B | scale | lora_alpha / r |
 """
 
 import json
@@ -35,72 +34,71 @@ Layout = Literal["mlx", "peft"]
 FILES: dict[Layout, str] = {"mlx": ADAPTER_WEIGHTS, "peft": PEFT_WEIGHTS}
 PREFIX = "base_model.model."
 TO_PEFT = {"lora_a": "lora_A.weight", "lora_b": "lora_B.weight"}
-TO_MLX = {there: here for here, there in TO_PEFT.items()}
+TO_MLX = {peft: mlx for mlx, peft in TO_PEFT.items()}
 PLACE = re.compile(r"(?:.*\.)?layers\.(\d+)\.(.+)")
-"""The name of a layer within a block."""
+"""Splits a layer's full name into the number of its block and its name within the block."""
 
 READ = frozenset((
     "peft_type", "base_model_name_or_path", "target_modules", "r", "lora_alpha", "use_rslora",
     "task_type", "auto_mapping", "peft_version", "revision", "inference_mode", "megatron_core",
-    "lora_dropout",  # nothing is dropped but in training
-    "exclude_modules", "layers_to_transform", "layers_pattern",  # the weights name the layers
-    "qalora_group_size",  # of use_qalora
+    "lora_dropout",  # dropout acts in training only
+    "exclude_modules", "layers_to_transform", "layers_pattern",  # weights name their layers
+    "qalora_group_size",  # only used with use_qalora
 ))  # fmt: skip
-"""Settings of peft's that are read here, that the names of the weights say as well, or that change
-nothing."""
+"""peft settings that are read here, follow from the names of the weights, or change nothing."""
 PLAIN: dict[str, tuple[Any, ...]] = {
     "bias": ("none",),
     "init_lora_weights": (True, False, "gaussian", "orthogonal", "eva"),
 }
-"""Settings at whose values adapters are B A on top of the model's own weights; other first values,
-like PiSSA's, change these too."""
+"""Values of peft settings with which an adapter only adds its product to a layer. With others, such
+as PiSSA's initialisation, it also changes the model's own weights."""
 
 REFUSING = frozenset(("falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"))
 REFUSED = frozenset(("conv1d", "out_proj"))
-"""Kinds of model, and their layers that peft puts no adapters on, as Mamba's kernels read the
-weights past them."""
+"""Model types and their layers that peft does not adapt, as Mamba's kernels bypass adapters."""
 
 OFF: tuple[Any, ...] = (None, False, {}, [])
-"""What any other setting of peft's has to be, known or of a version to come."""
+"""Allowed values of all other peft settings, including those of future versions."""
 
 
 def first_values(seed: int, name: str, inputs: int, rank: int) -> npt.NDArray[np.float32]:
-    """Return A (inputs, rank) of a new adapter, uniform within 1 / sqrt(inputs), as both libraries
-    draw it; B begins at 0. `name` is the layer's place, like 3.self_attn.q_proj, so that a seed
-    gives a layer the same values in every engine and with any other adapters."""
-    drawn = generator(seed, "adapter", name).random((inputs, rank), dtype=np.float32)
-    return (2 * drawn - 1) / np.float32(math.sqrt(inputs))
+    """Return the initial A (inputs, rank) of an adapter: uniform in +-1 / sqrt(inputs), as in peft
+    and mlx-lm; B starts at 0. The values depend only on the seed and on `name`, the layer's path
+    like 3.self_attn.q_proj: they are the same in every engine and for any choice of layers."""
+    uniform = generator(seed, "adapter", name).random((inputs, rank), dtype=np.float32)
+    return (2 * uniform - 1) / np.float32(math.sqrt(inputs))
 
 
 def choose_layers(
     settings: NewAdapters, blocks: Sequence[Iterable[str]], kind: str
 ) -> list[tuple[int, str]]:
-    """Return block and name of each layer to adapt, of the linear layers that every block has.
-    Those that peft refuses in models of this kind are left out, so that every engine has the same.
+    """Return the block number and name of each layer to adapt. `blocks` are the names of every
+    block's linear layers; `kind` is the model's `model_type`. Layers that peft does not adapt are
+    left out, so that all engines adapt the same ones.
 
-    Raises UserError for targets that no block has, or none of the chosen blocks."""
+    Raises UserError if a target is in no block, or all targets are outside the chosen blocks."""
     refused = REFUSED if kind in REFUSING else frozenset[str]()
-    if asked := sorted({_last(target) for target in settings.targets} & refused):
+    if unsupported := sorted({_last(target) for target in settings.targets} & refused):
         raise UserError(
-            f"adapter.targets: peft puts no adapter on {asked[0]} of a model of the kind {kind}.",
+            f"adapter.targets: peft cannot adapt {unsupported[0]} in a model of type {kind}.",
             "leave it out",
         )
     names = [[name for name in block if _last(name) not in refused] for block in blocks]
-    known = set[str]().union(*names)
-    if not known:
+    available = set[str]().union(*names)
+    if not available:
         raise UserError(
-            f"The blocks of a model of the kind {kind} have no layer that takes adapters.",
+            f"The blocks of a model of type {kind} have no layer that can be adapted.",
             "adapter.kind=none trains all weights",
         )
-    short = {_last(name) for name in known}
+    short = {_last(name) for name in available}
     for target in settings.targets:
-        if target not in short | known:
+        if target not in short | available:
             raise UserError(
                 f"adapter.targets: the model has no linear layer {target!r}"
                 f"{nearest(target, sorted(short))}.",
                 f"it has {', '.join(sorted(short))}",
             )
-    targets = set(settings.targets) or known
+    targets = set(settings.targets) or available
     first = max(len(names) - (settings.layers or len(names)), 0)
     chosen = [
         (block, name)
@@ -110,22 +108,22 @@ def choose_layers(
     ]
     if not chosen:
         raise UserError(
-            f"The last {settings.layers} blocks have no layer that adapter.targets names.",
-            "adapter.layers=0 takes all blocks",
+            f"None of the last {settings.layers} blocks has a layer named in adapter.targets.",
+            "adapter.layers=0 adapts all blocks",
         )
     return chosen
 
 
 @contextmanager
 def putting_on(model: str) -> Generator[None]:
-    """Turn what a library raises while it puts adapters on a model into a UserError."""
+    """Context for adding adapters to `model`, which turns a library's errors into UserErrors."""
     try:
         yield
     except UserError:
         raise
-    except Exception as error:  # of a kind of model that it does not know
+    except Exception as error:  # libraries raise anything for a model that they do not support
         raise UserError(
-            f"The model {model} takes no such adapters: {text_of(error).rstrip('.')}.",
+            f"Adapters cannot be added to the model {model}: {text_of(error).rstrip('.')}.",
             "adapter.targets names the layers to adapt; adapter.kind=none trains all weights",
         ) from error
 
@@ -136,14 +134,14 @@ def _last(name: str) -> str:
 
 @contextmanager
 def reading(folder: Path, layout: Layout, blocks: int, base: str) -> Generator[Path]:
-    """Open adapters `in_layout` for the weights of fingerprint `base`; turn what is raised within
-    into a UserError."""
+    """Context that yields a folder with the adapters in a layout (`in_layout`). Raises UserError if
+    they were trained on weights with another fingerprint than `base`, or loading them fails."""
     try:
         if base_of(folder) not in ("", base):
             raise ValueError("they were trained on other weights")
         with in_layout(folder, layout, blocks) as converted:
             yield converted
-    except Exception as error:  # whatever a broken folder makes the library raise
+    except Exception as error:  # libraries raise anything on a damaged folder
         reason = f"{type(error).__name__}: {text_of(error)}"
         raise UserError(
             f"The adapters in {folder} do not fit the model: {reason}.",
@@ -152,10 +150,9 @@ def reading(folder: Path, layout: Layout, blocks: int, base: str) -> Generator[P
 
 
 def check_complete(expected: Iterable[str], stored: Iterable[str]) -> None:
-    """Raise ValueError unless a file holds all weights of the adapters: libraries would fill in new
-    ones."""
+    """Raise ValueError if a stored weight is missing: libraries would silently initialise it."""
     if missing := sorted(set(expected) - set(stored)):
-        raise ValueError(f"{len(missing)} of their weights are missing, {missing[0]} first")
+        raise ValueError(f"{len(missing)} of their weights are missing, such as {missing[0]}")
 
 
 def layout_of(config: dict[str, Any]) -> Layout:
@@ -164,11 +161,10 @@ def layout_of(config: dict[str, Any]) -> Layout:
 
 @contextmanager
 def in_layout(folder: Path, layout: Layout, blocks: int) -> Generator[Path]:
-    """Yield the folder where it has this layout, else a temporary one with the adapters in it.
+    """Yield `folder` if it has this layout, else a temporary folder with the converted adapters.
 
-    `blocks` is how many the model has: mlx-lm counts adapted ones from the last. Raises ValueError,
-    KeyError or TypeError where the other layout cannot say the same, or the folder is damaged.
-    """
+    `blocks` is the number of blocks of the model. Raises ValueError, KeyError or TypeError if the
+    layout cannot express the adapters, or the folder is damaged."""
     config = read_config(folder)
     if layout_of(config) == layout:
         yield folder
@@ -183,25 +179,25 @@ def in_layout(folder: Path, layout: Layout, blocks: int) -> Generator[Path]:
             converted, weights = _to_mlx(config, weights, blocks=blocks)
             weights = {mlx + name.removeprefix(peft): of for name, of in weights.items()}
         base = base_of(folder)
-        about = {"base": base} if layout == "peft" else {"format": "mlx"}
+        metadata = {"base": base} if layout == "peft" else {"format": "mlx"}
         converted |= {"base": base} if layout == "mlx" and base else {}
-        stored.save_file(weights, Path(name) / FILES[layout], metadata=about)
+        stored.save_file(weights, Path(name) / FILES[layout], metadata=metadata)
         text = json.dumps(converted, indent=2) + "\n"
         (Path(name) / ADAPTER_CONFIG).write_text(text, encoding="utf-8")
         yield Path(name)
 
 
 def _roots(model: str) -> tuple[str, str]:
-    """Return what the names of a multimodal model's language model begin with, in transformers and
-    in mlx-lm, as far as its settings are here; empty for others."""
+    """Return the prefixes of a multimodal model's language weights in transformers and in mlx-lm.
+    Both are empty for other models, and if the model's settings are not on this machine."""
     folder = snapshot(model)
     config: dict[str, Any] = {}
     with suppress(OSError, ValueError):
         config = parse_json(read_text(folder / "config.json")) if folder else {}
     if "text_config" not in config:
         return "", ""
-    alone = str(config.get("model_type")).startswith("qwen3_5")  # which transformers loads alone
-    return "model." if alone else "model.language_model.", "language_model.model."
+    text_only = str(config.get("model_type")).startswith("qwen3_5")  # in transformers
+    return "model." if text_only else "model.language_model.", "language_model.model."
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -220,21 +216,21 @@ def base_of(folder: Path) -> str:
 
 
 def stored_base(file: Path) -> str:
-    """Return the fingerprint in the header of a safetensors file; "" where there is none."""
+    """Return the fingerprint in the header of a safetensors file; "" if there is none."""
     with cast(Any, safe_open)(file, "np") as opened:
         return cast(dict[str, str], opened.metadata() or {}).get("base", "")
 
 
 def _to_peft(config: dict[str, Any], weights: Arrays) -> tuple[dict[str, Any], Arrays]:
-    about = config["lora_parameters"]
-    rank = int(about["rank"])
+    lora = config["lora_parameters"]
+    rank = int(lora["rank"])
     settings = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
         "base_model_name_or_path": str(config["model"]),
         "inference_mode": True,
         "r": rank,
-        "lora_alpha": float(about["scale"]) * rank,
+        "lora_alpha": float(lora["scale"]) * rank,
         "lora_dropout": 0.0,
         "bias": "none",
         "target_modules": sorted({name.rpartition(".")[0] for name in weights}),
@@ -252,10 +248,10 @@ def _to_mlx(
     config: dict[str, Any], weights: Arrays, *, blocks: int
 ) -> tuple[dict[str, Any], Arrays]:
     if config["peft_type"] != "LORA":
-        raise ValueError(f"peft's kind is {config['peft_type']}, not LORA")
+        raise ValueError(f"peft_type is {config['peft_type']}, not LORA")
     for name in sorted(config.keys() - READ):
         if config[name] not in PLAIN.get(name, OFF):
-            raise ValueError(f"mlx-lm has nothing like peft's {name} = {config[name]!r}")
+            raise ValueError(f"mlx-lm has no equivalent of peft's {name} = {config[name]!r}")
     named: Arrays = {}
     places: dict[int, set[str]] = {}
     for name, values in weights.items():
@@ -263,7 +259,7 @@ def _to_mlx(
         named[f"{layer}.{TO_MLX[f'lora_{kind}']}"] = np.ascontiguousarray(values.T)
         match = PLACE.fullmatch(layer)
         if match is None:
-            raise ValueError(f"mlx-lm's layout knows blocks only, and {layer} is in none")
+            raise ValueError(f"mlx-lm's layout stores layers of blocks only, not {layer}")
         places.setdefault(int(match[1]), set()).add(match[2])
     rank = int(config["r"])
     settings = {

@@ -1,4 +1,4 @@
-"""Checksums that tell one model from another."""
+"""Checksums that identify a model."""
 
 import hashlib
 from collections.abc import Iterator
@@ -10,13 +10,12 @@ from ictcli.engine.models import Source, snapshot, weight_files
 from ictcli.files.reading import open_plain, parse_json, read_bytes
 
 HEADER = 100_000_000
-"""Bytes that safetensors allows a header."""
-BLOCK, BLOCKS = 1 << 16, 1024
+"""Most bytes that safetensors allows for a header."""
+BLOCK, BLOCKS = 1 << 16, 1024  # bytes in a block, and blocks of a model that are read
 
 
 def fingerprint(source: Source) -> str:
-    """Return a checksum of a model's settings, tokenizer, code and weights, and of its adapters,
-    independent of their place."""
+    """Return a checksum of a model's settings, tokenizer, code, weights and adapters."""
     digest = hashlib.sha256()
     model = snapshot(source.path)
     if model is None:
@@ -29,8 +28,7 @@ def fingerprint(source: Source) -> str:
 
 
 def identity(source: Source) -> str:
-    """Return a checksum of what a run begins with: config.json and the weights, and no other file.
-    Empty where their folder is not known."""
+    """Return a checksum of config.json and the weights; empty if they are not on this machine."""
     folder = snapshot(source.path)
     if folder is None:
         return ""
@@ -42,12 +40,11 @@ def identity(source: Source) -> str:
 
 
 def weights_fingerprint(folder: Path) -> str:
-    """Return a checksum of a model's weights alone: every tensor's name, type and shape, and of its
-    numbers all where they are few, else blocks all over them, so that it takes no time. Files and
-    their headers do not change it.
+    """Return a checksum of a model's weights: every tensor's name, dtype, shape and values. To be
+    fast, it covers only evenly spaced blocks of the values of a large model. It does not depend on
+    how the tensors are split into files.
 
-    Raises OSError or ValueError where a file cannot be read.
-    """
+    Raises OSError or ValueError if a file cannot be read."""
     files = [file for file in weight_files(folder) if file.is_file()]
     tensors = sorted(tensor for file in files for tensor in stored_tensors(file))
     total = sum(tensor.size for tensor in tensors) or 1
@@ -60,8 +57,8 @@ def weights_fingerprint(folder: Path) -> str:
 
 
 def _update(digest: Any, opened: BinaryIO, start: int, size: int, blocks: int) -> None:
-    """Digest `size` bytes of a file from `start`; of more than so many blocks that many, at even
-    distances, both ends included, or one of the middle."""
+    """Add `size` bytes of a file from `start` to the digest. If they are more than `blocks` blocks,
+    add only that many, evenly spaced from end to end, or one from the middle."""
     if size <= BLOCK * blocks:
         opened.seek(start)
         digest.update(opened.read(size))
@@ -80,19 +77,19 @@ class StoredTensor(NamedTuple):
     shape: tuple[int, ...]
     file: Path
     start: int
-    """The byte of the file where it begins."""
+    """Offset of its first byte in the file."""
     size: int
-    """In bytes."""
+    """Number of bytes."""
 
 
 def stored_tensors(file: Path) -> Iterator[StoredTensor]:
-    """Yield what is in a safetensors file, which is 8 bytes that say how long its header is, the
-    header, the data."""
+    """Yield the tensors that the header of a safetensors file lists. The file is the length of the
+    header in 8 bytes, the header in JSON, and the data."""
     with open_plain(file) as opened:
         length = int.from_bytes(opened.read(8), "little")
         header = cast(dict[str, Any], parse_json(opened.read(min(length, HEADER))))
-    for name, about in header.items():
+    for name, entry in header.items():
         if name != "__metadata__":
-            first, last = cast(tuple[int, int], about["data_offsets"])
-            shape, start = tuple(cast(list[int], about["shape"])), 8 + length + first
-            yield StoredTensor(name, str(about["dtype"]), shape, file, start, last - first)
+            first, last = cast(tuple[int, int], entry["data_offsets"])
+            shape, start = tuple(cast(list[int], entry["shape"])), 8 + length + first
+            yield StoredTensor(name, str(entry["dtype"]), shape, file, start, last - first)

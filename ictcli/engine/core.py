@@ -1,4 +1,4 @@
-"""What every engine does alike; a backend adds what its device does in one pass."""
+"""The part of an engine that all backends share; each backend adds the passes on its device."""
 
 import contextlib
 from abc import abstractmethod
@@ -38,28 +38,27 @@ WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
 
 
 class EngineCore(DataParallel, Engine):
-    """The verbs of `ictcli.engine.Engine` that need no device.
+    """The methods of `ictcli.engine.Engine` that do not depend on the device.
 
     A backend's `__init__` sets `model`, `tokenizer`, `context`, `vocabulary`, `stop_ids`,
-    `lockstep`, `passes` and, to train, `optimizer`.
-    """
+    `lockstep`, `passes` and, to train, `optimizer`."""
 
     model: Any
     vocabulary: int
     """V, the width of the logits."""
     lockstep: Callable[..., Rollouts]
-    """Decode all rows of some prompts side by side: (prompts, group, sampling, the numbers (B, T)
-    that decide every draw, wanted statistics, `OnTokens` of its own rows or None)."""
+    """Function that decodes all rows of some prompts at once. Arguments: prompts, group, sampling,
+    uniform numbers (B, T) for the draws, wanted statistics, `OnTokens` for these rows or None."""
     reference: Any = None
-    """What `keep_reference` kept."""
+    """The reference policy that `keep_reference` stored: weights or a model; None before."""
     adapted: Any = None
-    """What the backend's adapter library knows of the model's adapters; None without any."""
+    """The result of the backend's `adapters().put_on` or `read`; None if there are no adapters."""
 
     write_arrays: Any
-    """Write (path, arrays by name, **header) as safetensors; equal arrays make equal bytes."""
+    """Function (path, arrays by name, **header) that writes a reproducible safetensors file."""
     read_arrays: Any
-    """Read (path), or open what is read when it is loaded; raises SafetensorError where the file is
-    cut short."""
+    """Function (path) that returns the arrays of a safetensors file by name, which may be read from
+    disk only when used. Raises SafetensorError if the file is cut short."""
 
     def __init__(
         self,
@@ -78,7 +77,7 @@ class EngineCore(DataParallel, Engine):
         return self.about() | (launch if self.ranks.size > 1 else {})
 
     def adapt(self, settings: NewAdapters | None) -> None:
-        """Put on the adapters of the model's folder or, with `settings`, new ones to train."""
+        """Add the adapters in the model's folder to the model or, with `settings`, new ones."""
         if self.source.adapter is None and settings is None:
             return
         folder = snapshot(self.source.path)
@@ -94,8 +93,8 @@ class EngineCore(DataParallel, Engine):
         if highest >= self.vocabulary:
             raise UserError(
                 f"The model has no row for token {highest}, {self.tokenizer.decode([highest])!r}: "
-                f"it has {self.vocabulary:,} rows.",
-                "resize_token_embeddings(len(tokenizer)) adds rows; or leave the token out of the "
+                f"its embedding has {self.vocabulary:,} rows.",
+                "resize_token_embeddings(len(tokenizer)) adds rows; or remove the token from the "
                 "chat template and the data",
             )
 
@@ -128,7 +127,7 @@ class EngineCore(DataParallel, Engine):
         wanted: Sequence[str] = (),
         on_tokens: OnTokens | None = None,
     ) -> Rollouts:
-        """Generate rollouts, which may not be finite."""
+        """Sample rollouts as `generate` does, but allow log-probabilities that are not finite."""
         numbers = uniforms(seed, len(prompts) * group, sampling.max_tokens)
         first, last = self.prompts_of(len(prompts))
         share, numbers = prompts[first:last], numbers[first * group : last * group]
@@ -136,14 +135,14 @@ class EngineCore(DataParallel, Engine):
         def decode(
             prompts: Sequence[Sequence[int]], numbers: FloatArray, places: IntArray
         ) -> Rollouts:
-            def hear(t: int, rows: IntArray, tokens: IntArray) -> None:
+            def report(t: int, rows: IntArray, tokens: IntArray) -> None:
                 assert on_tokens is not None
                 on_tokens(t, places[rows], tokens)
 
-            return self.lockstep(prompts, group, sampling, numbers, wanted, on_tokens and hear)
+            return self.lockstep(prompts, group, sampling, numbers, wanted, on_tokens and report)
 
         def in_budget() -> Rollouts:
-            # one answer is shown as it grows, and is not kept waiting for weights to be arranged
+            # rearranging weights for speed would delay the first token of a single shown answer
             tokens = 0 if on_tokens and len(numbers) == 1 else sampling.max_tokens
             with self.for_sampling(tokens):
                 return in_passes(share, group, self.budget.rows, numbers, decode)
@@ -168,14 +167,17 @@ class EngineCore(DataParallel, Engine):
         alone = [name for name in wanted if name not in compared]
         first, last = self.prompts_of(len(rollouts.prompts))
         prompt = np.arange(len(rollouts)) // rollouts.group
-        mine = (first <= prompt) & (prompt < last)
-        own = replace(rollouts, lengths=rollouts.lengths * mine)
+        here = (first <= prompt) & (prompt < last)
+        local = replace(rollouts, lengths=rollouts.lengths * here)
+
+        def passes() -> FloatArray:
+            return measure(self, local, local.valid, alone, temperature)
 
         def work() -> dict[str, FloatArray]:
-            values = self.budget.passing(lambda: measure(self, own, own.valid, alone, temperature))
-            found = {name: values[..., n] for n, name in enumerate(alone)}
-            found |= compare(self.logits, self.vocabulary, own, compared)
-            return {name: values[mine] for name, values in found.items()}
+            values = self.budget.passing(passes)
+            stats = {name: values[..., n] for n, name in enumerate(alone)}
+            stats |= compare(self.logits, self.vocabulary, local, compared)
+            return {name: values[here] for name, values in stats.items()}
 
         with self.policy(reference=reference):
             parts = self.agreed(work)
@@ -194,14 +196,14 @@ class EngineCore(DataParallel, Engine):
         self.check_tokens(*rollouts.prompts, rollouts.tokens.ravel())
         order = np.cumsum(where).reshape(where.shape) - 1
 
-        def themselves(logits: Any, tokens: Any) -> Any:
+        def unchanged(logits: Any, tokens: Any) -> Any:
             return logits
 
         def work() -> FloatArray:
             values = np.zeros((int(where.sum()), self.vocabulary), dtype=np.float32)
             for batch in self.micro_batches(rollouts, where):
-                found = self.passes.evaluate(batch, themselves)
-                values[order[batch.rows, batch.positions]] = found
+                places = order[batch.rows, batch.positions]
+                values[places] = self.passes.evaluate(batch, unchanged)
             return values
 
         return self.budget.passing(work)
@@ -219,8 +221,8 @@ class EngineCore(DataParallel, Engine):
         return report
 
     def gradient(self, update: Update) -> UpdateReport:
-        """Leave the gradient of the whole batch with the optimiser; its figures. Each rank passes
-        over its rows."""
+        """Compute the gradient of the batch for the optimiser, and return the figures of the
+        update. Each rank computes the passes of its own rows."""
 
         def work() -> UpdateReport:
             return self.budget.passing(lambda: pass_over(self, update))
@@ -234,12 +236,12 @@ class EngineCore(DataParallel, Engine):
         self.optimizer.reset()
 
     def save(self, folder: Path) -> None:
-        about = {"base": self.base} if self.base else {}  # one entry: their order is not fixed
+        about = {"base": self.base} if self.base else {}  # one: the order of several varies
         self.write(folder / WEIGHTS, self.trained_weights(), **about)
         self.write(folder / OPTIMIZER, self.optimizer.state())
 
     def write(self, path: Path, arrays: dict[str, Any], **about: str) -> None:
-        """Write arrays on rank 0."""
+        """Write arrays to a file, on rank 0 only."""
         if self.ranks.rank == 0:
             self.write_arrays(path, arrays, **about)
 
@@ -248,17 +250,17 @@ class EngineCore(DataParallel, Engine):
         state: dict[str, Any] = {}
         if self.optimizer is not None:
             state = self.read_arrays(folder / OPTIMIZER)
-        other = self.adapted and stored_base(folder / WEIGHTS) not in ("", self.base)
-        if other or _shapes(weights) != _shapes(self.trained_weights()):
+        differs = self.adapted and stored_base(folder / WEIGHTS) not in ("", self.base)
+        if differs or _shapes(weights) != _shapes(self.trained_weights()):
             raise UserError(
                 f"{folder} holds the weights of another model.",
-                "resume with the model it began with",
+                "resume with the model that the run started with",
             )
         kinds = {entry.split("/")[0] for entry in state}
         if self.optimizer and (foreign := kinds - {*self.optimizer.kinds}):
             raise UserError(
-                f"The optimiser's state ({', '.join(sorted(foreign))}) is by another engine.",
-                "resume with those the run began with",
+                f"Another engine saved the optimiser's state ({', '.join(sorted(foreign))}).",
+                "resume with the engine that the run started with",
             )
         self.take(weights, state)
 
@@ -267,7 +269,7 @@ class EngineCore(DataParallel, Engine):
 
     @contextlib.contextmanager
     def _phase(self) -> Generator[None]:
-        """Wrap sampling or an update, which need memory in blocks of different sizes."""
+        """Context for sampling or an update, which releases unused memory at its end."""
         try:
             yield
         finally:
@@ -275,7 +277,7 @@ class EngineCore(DataParallel, Engine):
 
     @abstractmethod
     def about(self) -> dict[str, Any]:
-        """Describe this process alone."""
+        """Return `describe` without the size and parallelism of a launch."""
 
     @abstractmethod
     def adapters(self) -> Any:
@@ -283,20 +285,20 @@ class EngineCore(DataParallel, Engine):
 
     @abstractmethod
     def take(self, weights: dict[str, Any], state: dict[str, Any]) -> None:
-        """Take back `trained_weights` and the optimiser's state; other ranks `align` after it."""
+        """Load saved `trained_weights` and the optimiser's state on this rank."""
 
     @abstractmethod
     def kept_weights(self) -> Any:
-        """Return the trained weights as they are now, which no update changes."""
+        """Return the current trained weights in a form that later updates do not change."""
 
     @abstractmethod
     def swapped(self, weights: Any) -> AbstractContextManager[None]:
-        """Have the model evaluate with these weights within (`kept_weights`)."""
+        """Context in which the model evaluates with `weights`, a result of `kept_weights`."""
 
     @abstractmethod
     def for_sampling(self, tokens: int) -> AbstractContextManager[Any]:
-        """Have the model decode responses of so many tokens at most as fast as it can; 0 where
-        somebody waits for the first."""
+        """Context in which the model is prepared to decode responses of up to `tokens` tokens fast;
+        0 skips preparations that would delay the first token."""
 
 
 def _shapes(weights: dict[str, Any]) -> dict[str, tuple[int, ...]]:

@@ -1,12 +1,11 @@
-"""Data parallelism: several processes of the torch engine, on one machine or many, on one run.
+"""Data parallelism: several processes of the torch engine, on one or many machines, train one run.
 
-A launcher starts the same command everywhere. Rank 0 begins a run and sends it (`ictcli.train`);
-from then on every rank runs the same program, whose seeds are stateless, and meets the others in
-the collectives of `Alone` and `ictcli_torch.ranks.Communicator`. Prompts are split by rank and so
-are the rows of an update, whose gradients are summed; since weights are normalised over the whole
-batch before, the sum is the whole batch's gradient, and every rank takes the same step from it.
-Rank 0 judges and writes. Where memory runs out on one rank, all do its work again with less.
-"""
+A launcher starts the same command in every process, or rank. Rank 0 prepares the run and sends it
+to the others (`ictcli.train`). Then every rank runs the same program with the same seeds, and
+exchanges values by `ictcli_torch.ranks.Communicator`. The ranks divide the prompts to sample and
+the rows of an update. Token weights are normalised over the whole batch before, so the sum of the
+ranks' gradients is the batch's gradient, and all ranks take the same step. Only rank 0 computes
+rewards and writes files. If memory runs out on one rank, all repeat the work with lower limits."""
 
 import contextlib
 from abc import ABC, abstractmethod
@@ -32,7 +31,7 @@ SUMMED = ("loss", "clipped", "summed_kl", "evaluated", "tokens")
 
 
 class Alone:
-    """The only process."""
+    """The `Communicator` of a single process: its collectives return the process's own value."""
 
     rank, size = 0, 1
 
@@ -51,68 +50,67 @@ class Alone:
 
 
 class DataParallel(ABC):
-    """An engine of one rank, which may be the only one. All ranks call its verbs at once."""
+    """The engine of one rank. All ranks call the methods of their engines at the same time."""
 
     ranks: Any = Alone()
-    """This process among those of a launch (`ictcli_torch.ranks.Communicator`)."""
+    """`Alone`, or the `ictcli_torch.ranks.Communicator` of a launch of several processes."""
     parallelism = "replicated"
-    """How the weights lie: all of them in every process, or "sharded"."""
+    """Whether every process holds all weights ("replicated") or a part of them ("sharded")."""
     source: Source
     budget: Budget
     base = ""
-    """The fingerprint of the weights below adapters."""
+    """The fingerprint of the model's own weights if it has adapters, else empty."""
     optimizer: Any = None
-    """Has `kinds`, `clip`, `step`, `drop_gradient`, `reset` and `state`."""
+    """The backend's optimiser: `kinds`, `clip`, `step`, `drop_gradient`, `reset` and `state`."""
     joined = 0
-    """Tokens up to which a pass of an update joins rows; 0: the budget alone limits it."""
+    """Most tokens of an update's pass over several prompts; 0: only the budget limits it."""
     passes: Any
-    """Passes over a micro-batch: `evaluate` gives any function of the logits at the wanted places,
-    over the array namespace `xp`; `backward` adds a gradient to the optimiser's."""
+    """The backend's passes over a micro-batch. `evaluate` returns a function of the logits of the
+    wanted tokens, computed with the array namespace `xp`; `backward` adds up the gradient."""
 
     def check_same(self) -> None:
-        """Raise UserError where ranks read other weights than each other: nothing else would say so
-        of those that none sends. All ranks have to be here."""
+        """Raise UserError if the ranks loaded different weights. All ranks must call this."""
         folder, adapter = snapshot(self.source.path), self.source.adapter
-        below = self.base or (weights_fingerprint(folder) if folder else "")
-        fingerprints = [below, weights_fingerprint(adapter) if adapter else ""]
-        if any(others != fingerprints for others in self.ranks.gather(fingerprints)):
+        base = self.base or (weights_fingerprint(folder) if folder else "")
+        local = [base, weights_fingerprint(adapter) if adapter else ""]
+        if any(fingerprints != local for fingerprints in self.ranks.gather(local)):
             raise UserError(
                 f"The processes of the launch have different weights: {self.source.path}.",
-                "every machine needs the same files of the model",
+                "copy the same model files to every machine",
             )
 
     def prompts_of(self, count: int) -> tuple[int, int]:
-        """Return the first of so many prompts that this rank takes, and the end of those."""
+        """Return the range [first, end) of this rank's prompts among `count` prompts."""
         edges = np.linspace(0, count, self.ranks.size + 1).round().astype(int)
         return int(edges[self.ranks.rank]), int(edges[self.ranks.rank + 1])
 
     def gathered(self, *, reference: bool = False) -> AbstractContextManager[None]:
-        """Give this process all weights, or all of the reference, to sample and evaluate with. All
-        ranks have to be here."""
+        """Context in which this process holds all weights of the policy or the reference policy, to
+        sample or evaluate with. All ranks must call this."""
         return contextlib.nullcontext()
 
     @contextlib.contextmanager
     def policy(self, *, reference: bool) -> Generator[None]:
-        """Have weights `gathered`, and the model be the reference policy if asked."""
+        """Context to evaluate the policy, or the reference policy, with its weights `gathered`."""
         changed = self.as_reference() if reference else contextlib.nullcontext()
         with self.gathered(reference=reference), changed:
             yield
 
     @staticmethod
     def summed(parts: Sequence[UpdateReport]) -> UpdateReport:
-        """Sum every rank's figures; each has the log-probabilities of its rows."""
+        """Return the figures of the whole update from those of every rank's rows."""
         total = {name: sum(getattr(part, name) for part in parts) for name in SUMMED}
         logp = np.sum([part.logp for part in parts], axis=0)
         return UpdateReport(logp, ratio_gap=max(part.ratio_gap for part in parts), **total)
 
     def share_of(self, update: Update, rank: int | None = None) -> Update:
-        """Return a rank's rows of an update, by default this one's: as many tokens a rank, and
-        neighbours together, which share their prompt."""
+        """Return the update with weights of 0 in all rows but those of `rank` (default: this)."""
         rows = self.rank_of(update) == (self.ranks.rank if rank is None else rank)
         return replace(update, weights=np.where(rows[:, None], update.weights, 0))
 
     def rank_of(self, update: Update) -> IntArray:
-        """Return the rank (B,) of each row; it never falls from one row to the next."""
+        """Return the rank (B,) that computes each row. Neighbouring rows, which share a prompt, are
+        kept together, and each rank gets about as many tokens."""
         tokens = np.where(update.trained.any(axis=1), update.rollouts.lengths, 0)
         middle = (np.cumsum(tokens) - tokens / 2) / max(int(tokens.sum()), 1)
         return np.minimum(middle * self.ranks.size, self.ranks.size - 1).astype(int)
@@ -124,13 +122,13 @@ class DataParallel(ABC):
         return self.budget.micro_batches(rollouts, wanted, joined=joined, share=share)
 
     def rounds(self, update: Update, own: Update) -> Iterator[tuple[MicroBatch, bool]]:
-        """Return the passes over its `own` part, and others' that it has to join without a weight;
-        each with whether it is its own."""
+        """Yield the passes over `own`, this rank's part of the update, each with True. A sharded
+        engine also yields passes of other ranks, with False, in which it must take part."""
         return ((b, True) for b in self.micro_batches(own.rollouts, own.trained, self.joined))
 
     def agreed(self, work: Callable[[], T]) -> list[T]:
-        """Return what `work` gives on every rank, by rank, within the same budget on all: it is
-        called again where another rank had to shrink its own. All ranks have to be here."""
+        """Return every rank's result of `work`, ordered by rank. If memory ran out on one rank, the
+        others lower their limits too and call `work` again. All ranks must call this."""
         result = work()
         while True:
             gathered = self.ranks.gather([[self.budget.tokens, self.budget.rows], result])
@@ -138,24 +136,24 @@ class DataParallel(ABC):
             if all(budget == budgets[0] for budget in budgets):
                 return [part for _, part in gathered]
             tokens, rows = map(min, zip(*budgets, strict=True))
-            if self.budget.lower(tokens, rows):  # else it was done with the least
+            if self.budget.lower(tokens, rows):  # else this rank has them already
                 self.budget.say(
-                    "Memory ran out on another process of the launch; what was under way is done "
-                    f"again, with {tokens:,} tokens a pass and {rows:,} rows side by side."
+                    "Memory ran out in another process of the launch. ictcli repeats the work, "
+                    f"with at most {tokens:,} tokens per pass and {rows:,} rows decoded at once."
                 )
                 result = work()
 
     @abstractmethod
     def as_reference(self) -> AbstractContextManager[None]:
-        """Have the model be the reference policy within."""
+        """Context in which the model is the reference policy."""
 
     @abstractmethod
     def trained_weights(self) -> dict[str, Any]:
-        """Return the weights that a run changes, each stored array once."""
+        """Return the weights that are trained, by name; tied weights appear once."""
 
     def sum_gradient(self) -> None:
-        """Give the optimiser the sum of every rank's gradient, the same bits on each."""
+        """Sum the optimisers' gradients over all ranks; the result is bit-identical on each."""
         raise NotImplementedError
 
-    def align(self) -> None:  # noqa: B027 (nothing, where there is one process)
-        """Take rank 0's weights and moments, to the bit. All ranks have to be here."""
+    def align(self) -> None:  # noqa: B027 (a single process has nothing to do)
+        """Copy rank 0's weights and optimiser state to all ranks. All ranks must call this."""

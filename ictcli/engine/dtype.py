@@ -1,4 +1,4 @@
-"""The number format of a model's weights, and the CPU's kernels: one rule for engines and plans."""
+"""The choice of weight dtype and CPU kernels, for the engines and for memory estimates."""
 
 import platform
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from typing import Any
 CPUINFO = Path("/proc/cpuinfo")
 X86 = ("x86_64", "AMD64")
 PACKING = ("avx2", "avx512")
-"""Kernels that pack frozen weights once a run."""
+"""Kernels that repack frozen weights once per run."""
 
 
 @cache
 def cpu_flags() -> frozenset[str]:
-    """Return what Linux says that an x86 CPU can do; empty elsewhere."""
+    """Return the feature flags of an x86 CPU on Linux; empty on other machines."""
     if platform.machine() not in X86:
         return frozenset()
     try:
@@ -25,7 +25,7 @@ def cpu_flags() -> frozenset[str]:
 
 
 def choose_kernels(setting: str) -> str:
-    """Return the kernels that `engine.kernels` means on this machine."""
+    """Return the CPU kernels to use on this machine for a value of `engine.kernels`."""
     if setting != "auto":
         return setting
     if platform.machine() not in X86:
@@ -37,25 +37,26 @@ def choose_kernels(setting: str) -> str:
 
 
 FLOAT16_ERROR = 2.0**-25
-"""What float16 may change of a weight: half its smallest number, less than a sum of float32
-rounds. Those of bfloat16 are changed below 2^-17 alone."""
+"""Largest rounding error of a weight that counts as exact: half of float16's smallest number.
+Weights in bfloat16 are rounded only if they are below 2^-17."""
 ROUNDED = 0.5
-"""Root mean square that rounding may have, of what training changed of a matrix. Rounding has no
-direction: at 0.57 an export of SmolLM2-135M keeps 99.9 % of what training changed, by KL."""
+"""Largest RMS rounding error of a trained matrix, as a share of the RMS of its change in training.
+At 0.57, a float16 export of SmolLM2-135M keeps 99.9 % of the change, measured by KL."""
 OVERFLOWING = frozenset(("gemma2", "gemma3", "gemma3_text", "glm4", "plamo2"))
-"""Kinds of model whose activations float16 does not hold, with any weights (vLLM's list)."""
+"""Model types whose activations overflow in float16 (vLLM's list)."""
 
 
 def in_float16(weight: Any, change: Any = None, *, half: Callable[[Any], Any]) -> bool:
-    """Return whether float16 holds a weight of bfloat16 or float32, an array of torch or MLX that
-    `half` rounds: to FLOAT16_ERROR or, where training added the `change`, to ROUNDED of that."""
+    """Return whether a bfloat16 or float32 weight, an array of torch or MLX, can be stored in
+    float16. Its rounding error by `half` must be within FLOAT16_ERROR or, if `change` is what
+    training added to the weight, within ROUNDED of that."""
     error = half(weight) - weight
-    held = bool(abs(error).max() <= FLOAT16_ERROR)
-    if held or change is None:
-        return held
+    exact = bool(abs(error).max() <= FLOAT16_ERROR)
+    if exact or change is None:
+        return exact
     return bool((error * error).sum() <= ROUNDED**2 * (change * change).sum())
 
 
 def in_bfloat16(setting: str, *, gpu: bool) -> bool:
-    """Return whether `engine.dtype` makes a model one of bfloat16; `auto` does on a GPU alone."""
+    """Return whether models are loaded in bfloat16 for this `engine.dtype`; `auto`: on GPUs."""
     return gpu if setting == "auto" else setting == "bfloat16"

@@ -1,4 +1,4 @@
-"""The Hugging Face hub: whether it answers, and the libraries' offline mode where it does not."""
+"""Checking whether the Hugging Face hub answers, and setting the libraries offline if not."""
 
 import contextlib
 import functools
@@ -8,21 +8,21 @@ import threading
 from typing import Any, cast
 
 WAIT_S = 3.0
-"""Seconds in which the hub answers, or does not."""
+"""Seconds to wait for the hub's answer."""
 VARIABLES = ("HF_DATASETS_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 OFF = ("", "0", "FALSE", "NO", "OFF")
 
 
 def offline_variable() -> str | None:
     """Return the environment variable that keeps this process offline, if one does."""
-    set_ones = (name for name in VARIABLES if os.environ.get(name, "").upper() not in OFF)
-    return next(set_ones, None)
+    names = (name for name in VARIABLES if os.environ.get(name, "").upper() not in OFF)
+    return next(names, None)
 
 
 @functools.cache
 def answers() -> bool:
-    """Return whether the hub answers, asked once. Where it does not, the libraries work offline
-    from here on: each of their requests would be tried again for most of a minute."""
+    """Return whether the hub answers; it is asked once per process. If it does not, set the
+    libraries to offline mode, as they would retry each request for most of a minute."""
     if offline_variable():
         return False
     import huggingface_hub
@@ -35,7 +35,7 @@ def answers() -> bool:
             hub.get_session().head(hub.constants.ENDPOINT, timeout=WAIT_S)
             reached.set()
 
-    asking = threading.Thread(target=ask, daemon=True)  # no one can hurry a name server
+    asking = threading.Thread(target=ask, daemon=True)  # a name lookup has no timeout
     asking.start()
     asking.join(WAIT_S)
     if not reached.is_set():
@@ -46,7 +46,7 @@ def answers() -> bool:
 
 
 def silence() -> str:
-    """Return why the hub is not asked, as the end of a sentence."""
+    """Return why the hub cannot be reached, as the end of a sentence."""
     if variable := offline_variable():
         return f"{variable} keeps this machine offline"
     return "the hub does not answer"

@@ -1,5 +1,5 @@
-"""Messages between the processes of a launch as bytes: JSON and safetensors, no pickle, so that
-what arrives is data and never code. Tuples arrive as lists."""
+"""Encoding of messages between the processes of a launch: JSON and safetensors instead of pickle,
+so that a message cannot run code. Tuples arrive as lists."""
 
 import importlib
 import json
@@ -11,11 +11,11 @@ from pydantic import BaseModel
 from safetensors.numpy import load, save
 
 KIND = "of what kind"
-"""The key that tells an array, bytes or an object from a table."""
+"""The key that marks a JSON table as an encoded array, bytes or object."""
 
 
 def packed(message: Any) -> bytes:
-    """Return a message of plain values, arrays, and dataclasses and models of ictcli as bytes."""
+    """Encode plain values, arrays, and ictcli's dataclasses and pydantic models as bytes."""
     arrays = dict[str, Any]()
 
     def plain(value: Any) -> Any:
@@ -36,11 +36,11 @@ def packed(message: Any) -> bytes:
 
 
 def unpacked(blob: bytes) -> Any:
-    """Return the message that `packed` was given. AssertionError for a kind that is not ours."""
+    """Decode a message from `packed`. AssertionError if it names a class outside of ictcli."""
     end = 8 + int.from_bytes(blob[:8], "little")
     arrays = load(blob[end:])
 
-    def made(table: dict[str, Any]) -> Any:
+    def decode(table: dict[str, Any]) -> Any:
         if KIND not in table:
             return table
         name, parts = table[KIND], table["parts"]
@@ -48,8 +48,8 @@ def unpacked(blob: bytes) -> Any:
             return arrays[parts] if name == "array" else arrays[parts].tobytes()
         module, _, kind = name.partition(":")
         assert module.partition(".")[0] == "ictcli", name
-        found = getattr(importlib.import_module(module), kind)
-        assert isinstance(found, type) and (is_dataclass(found) or issubclass(found, BaseModel))
-        return found.model_validate(parts) if issubclass(found, BaseModel) else found(**parts)
+        cls = getattr(importlib.import_module(module), kind)
+        assert isinstance(cls, type) and (is_dataclass(cls) or issubclass(cls, BaseModel))
+        return cls.model_validate(parts) if issubclass(cls, BaseModel) else cls(**parts)
 
-    return json.loads(blob[8:end], object_hook=made)
+    return json.loads(blob[8:end], object_hook=decode)

@@ -1,4 +1,4 @@
-"""The one list of files that a model's folder may hold: what is downloaded, exported and pushed."""
+"""The files of a model's folder that ictcli downloads, exports and uploads, and copying them."""
 
 import json
 import shutil
@@ -10,12 +10,12 @@ from ictcli.errors import UserError
 from ictcli.files.reading import MIB, check_file, parse_json, read_text
 
 ASKED = "ictcli.json"
-"""A file of an exported model: how its run asked and sampled."""
+"""File in an exported model with the prompt format and sampling settings of its run."""
 VOCABULARIES = (
     "tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "spm.model",
     "sentencepiece.model", "sentencepiece.bpe.model", "tekken.json", "*.tiktoken",
 )  # fmt: skip
-"""Files of which a tokenizer has one at least."""
+"""A tokenizer has at least one of these files."""
 TOKENIZER = (
     *VOCABULARIES, "merges.txt", "added_tokens.json", "tokenizer_config.json",
     "special_tokens_map.json", "chat_template.jinja", "chat_template.json",
@@ -33,17 +33,17 @@ TEXTS = tuple(
     for ending in ("", ".md", ".txt")
 )
 FILES = (WEIGHTS, *CONFIGS, *TOKENIZER, *TEXTS, ASKED)
-"""Names and patterns. Nothing else enters a folder that ictcli downloads or exports: no code, no
-pickled weights, nothing hidden."""
+"""Names and patterns of the files that ictcli downloads or exports. Others are left out, such as
+code, pickled weights and hidden files."""
 ELSEWHERE = tuple(f"*/{name}" for name in FILES if "*" in name)
-"""What the patterns would take of folders within, for the hub's client, whose * matches slashes."""
+"""Patterns to exclude files in subfolders, because * of the hub's client also matches slashes."""
 CODE = ("auto_map", "auto_mapping", "model_file", "custom_generate", "custom_pipelines")
-"""Settings that name Python to run."""
+"""Settings that name Python code to run."""
 
 
 def fetch(model: str, *, code: bool = False) -> Path:
-    """Return the folder in the cache of a model of the hub, with the files of the list. With `code`
-    its Python comes too, for who asked for it with engine.trust_remote_code: nothing runs here."""
+    """Download the listed files of a hub model and return their folder in the cache. `code`, set by
+    engine.trust_remote_code, also downloads the model's Python files; none is run here."""
     import huggingface_hub
 
     wanted = [*FILES, "*.py"] if code else [*FILES]
@@ -52,19 +52,19 @@ def fetch(model: str, *, code: bool = False) -> Path:
 
 
 def listed(folder: Path, names: Sequence[str] = FILES) -> list[Path]:
-    """Return the files in a model's folder that have one of the names. UserError for a link out of
-    the folder, but for the hub's cache, no plain file, or larger than its kind may be."""
+    """Return the files in a model's folder that match `names`, sorted. UserError if one is a link
+    out of the folder and the hub's cache, is not a regular file, or is too large for its type."""
     root = folder.resolve()
     cache = root.parents[1] / "blobs" if root.parent.name == "snapshots" else root
-    found = {path.relative_to(folder) for name in names for path in folder.glob(name)}
-    plain = [folder / path for path in found if not any(p[0] == "." for p in path.parts)]
-    files = sorted(path for path in plain if path.exists() and not path.is_dir())
+    matches = {path.relative_to(folder) for name in names for path in folder.glob(name)}
+    shown = [folder / path for path in matches if not any(p[0] == "." for p in path.parts)]
+    files = sorted(path for path in shown if path.exists() and not path.is_dir())
     for path in files:
         target = path.resolve()
         if not (target.is_relative_to(root) or target.is_relative_to(cache)):
             raise UserError(
-                f"{path} is a link that leaves {folder}: what it leads to is not exported.",
-                "put the file itself in its place",
+                f"{path} is a link that leaves {folder}, so it cannot be exported.",
+                "replace the link with the file itself",
             )
         check_file(path, 256 * MIB if path.name in TEXTS else None)
     return files
@@ -76,7 +76,7 @@ def take(
     names: Sequence[str] = FILES,
     by: Callable[[Path, Path], Any] = shutil.copyfile,
 ) -> None:
-    """Copy the files of the list, or move them, from one folder to another."""
+    """Copy the files that match `names` from `source` to `folder` with the function `by`."""
     for path in listed(source, names):
         place = folder / path.relative_to(source)
         place.parent.mkdir(exist_ok=True)
@@ -84,11 +84,11 @@ def take(
 
 
 def write_tokenizer(tokenizer: Any, origin: Path | None, folder: Path) -> None:
-    """Copy the files of a tokenizer, which no training changes, from the model's folder: those that
-    transformers 5 writes are not read by others. It writes one with its own code, or files that are
-    not on the list."""
-    coded = type(tokenizer).__module__.startswith("transformers_modules")
-    if origin is None or coded or not has_tokenizer(origin):
+    """Copy the tokenizer's files from the model's folder `origin`, since other programs cannot read
+    those that transformers 5 writes. If the tokenizer has code of its own, or its files are not
+    listed in TOKENIZER, transformers writes it."""
+    has_code = type(tokenizer).__module__.startswith("transformers_modules")
+    if origin is None or has_code or not has_tokenizer(origin):
         tokenizer.save_pretrained(folder)
         return
     take(origin, folder, TOKENIZER)
@@ -96,7 +96,7 @@ def write_tokenizer(tokenizer: Any, origin: Path | None, folder: Path) -> None:
 
 
 def tokenizer_config(folder: Path) -> dict[str, Any]:
-    """Return what tokenizer_config.json says; nothing where there is none."""
+    """Return the settings in tokenizer_config.json; empty if there is no such file."""
     path = folder / "tokenizer_config.json"
     return parse_json(read_text(path)) if path.is_file() else {}
 
@@ -111,14 +111,14 @@ def has_tokenizer(folder: Path) -> bool:
 
 
 def drop_code(folder: Path, names: Sequence[str] = ("*config.json",)) -> bool:
-    """Drop, in place, settings of these files that name code; return whether one did."""
-    named = False
+    """Remove settings that name code (CODE) from these files; return whether there were any."""
+    changed = False
     for path in listed(folder, names):
         settings = parse_json(read_text(path))
         if (plain := _without_code(settings)) != settings:
             _write(path, plain)
-            named = True
-    return named
+            changed = True
+    return changed
 
 
 def _write(path: Path, settings: Any) -> None:

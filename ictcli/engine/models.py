@@ -1,4 +1,4 @@
-"""Where a model's files are: a folder, a hub id, or one that ships with ictcli."""
+"""Finding and checking the files of a model: a folder, a hub id, or one that ships with ictcli."""
 
 import os
 import re
@@ -23,17 +23,17 @@ _TASKS = Path(__file__).parents[1] / "tasks"
 BUILTIN = {name: _TASKS / name / "model" for name in ("chain", "ledger")}
 HUB_ID = re.compile(r"(?!.*(--|\.\.|\.git$))(\b[\w.-]{1,96}\b/)?\b[\w.-]{1,96}\b", re.ASCII)
 EXPORTS = ("model", "adapter")
-"""What a finished run's folder keeps its model in."""
+"""Subfolders of a finished run that hold the trained model or adapters."""
 ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_WEIGHTS, PEFT_WEIGHTS = "adapters.safetensors", "adapter_model.safetensors"
-"""Adapters in mlx-lm's layout, and in peft's (`ictcli.engine.adapters`)."""
+"""Files with the weights of adapters, in mlx-lm's layout and in peft's (`engine.adapters`)."""
 
 END_TOKENS = frozenset((
     "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|end_of_text|>",
     "<|end_of_turn|>", "<|END_OF_TURN_TOKEN|>", "<end_of_turn>", "<eos>", "<|end|>", "<|return|>",
     "<|eos|>", "</s>",
 ))  # fmt: skip
-"""Special tokens at which a turn or a text ends, of the chat models there are."""
+"""Special tokens that end a turn or a text in common chat models."""
 
 
 @dataclass(frozen=True)
@@ -43,30 +43,29 @@ class Source:
     path: str
     """A checked folder, or a hub id."""
     adapter: Path | None = None
-    """A folder of adapters, in mlx-lm's layout or peft's, that go on top."""
+    """A folder of adapters to add to the model, in mlx-lm's layout or peft's."""
     named: str = ""
-    """The name that decides whether its code was typed; "" in a run's folder."""
+    """The name that the user typed, which lets the model's code run; "" inside a run's folder."""
 
 
 def typed_path(name: str) -> Path:
-    """Return a path as a shell reads it: `~` is a user's home."""
-    return Path(os.path.expanduser(name))  # noqa: PTH111 (pathlib's raises)
+    """Return a path with `~` expanded to the user's home, as a shell does."""
+    return Path(os.path.expanduser(name))  # noqa: PTH111 (pathlib's version may raise)
 
 
 def exported(run: Path, *, whole: bool = False) -> Path | None:
-    """Return the folder of what a run trained: of its adapters, since a model made of them may be
-    rounded, or of that where a `whole` one is wanted; None where it has none yet."""
+    """Return the folder of a run's trained adapters, else that of its model; None if there is none
+    yet. `whole` prefers the model, in which merged adapters may have been rounded."""
     names = EXPORTS if whole else reversed(EXPORTS)
     return next((run / name for name in names if (run / name).is_dir()), None)
 
 
 def locate(model: str, *, trains: bool = False) -> Source:
-    """Turn `builtin:NAME`, a run, model or adapter folder into checked paths; hub ids pass.
+    """Return the checked folders of `builtin:NAME`, a run, a model or adapters, or the hub id.
 
-    Raises UserError for a folder that has no config, tokenizer or whole safetensors weights, and
-    for adapters where the model is one to train (`trains`).
-    Pickled weights (.bin, .pt) are never read: they can run code.
-    """
+    Raises UserError if a folder has no config, no tokenizer or no intact safetensors weights, or if
+    it holds adapters and the model is to be trained (`trains`). Pickled weights (.bin, .pt) are
+    never read: they can run code."""
     if model.startswith("builtin:"):
         name = model.removeprefix("builtin:")
         if name not in BUILTIN:
@@ -87,17 +86,17 @@ def locate(model: str, *, trains: bool = False) -> Source:
         check_inside(run)
         named = ""
     if (folder / "recipe.toml").is_file():
-        if (made := exported(folder, whole=trains)) is None:
+        if (trained := exported(folder, whole=trains)) is None:
             raise UserError(f"The run {model} has no finished model yet.", command("resume", model))
-        folder = made
+        folder = trained
     for path in (*folder.iterdir(), *folder.glob("*/*.jinja")):
         if path.exists() and not path.is_dir():
-            check_file(path)  # the libraries that read them wait for a pipe
+            check_file(path)  # reading a named pipe would block the libraries
     if (folder / ADAPTER_CONFIG).is_file():
         if trains:
             raise UserError(
                 f"{folder} holds adapters, but training needs a whole model.",
-                f"ictcli export {shell_word(run)} --merge makes one, for model={shell_word(run)}",
+                f"ictcli export {shell_word(run)} --merge; then train with model={shell_word(run)}",
             )
         return _with_adapter(folder, run, named)
     if not (folder / "config.json").is_file():
@@ -114,14 +113,14 @@ def locate(model: str, *, trains: bool = False) -> Source:
             "copy the tokenizer's files there",
         )
     if trains:
-        listed(folder, (*CONFIGS, *TOKENIZER))  # so that they can be exported at the end
+        listed(folder, (*CONFIGS, *TOKENIZER))  # raises if they could not be exported later
     return Source(str(folder), named=named)
 
 
 def _with_adapter(folder: Path, run: Path, named: str) -> Source:
-    about = _read_object(folder / ADAPTER_CONFIG)
-    key = "base_model_name_or_path" if "peft_type" in about else "model"
-    base = about.get(key)
+    config = _read_object(folder / ADAPTER_CONFIG)
+    key = "base_model_name_or_path" if "peft_type" in config else "model"
+    base = config.get(key)
     if not isinstance(base, str):
         raise UserError(
             f"{folder / ADAPTER_CONFIG} does not say which model its adapters belong to.",
@@ -130,8 +129,8 @@ def _with_adapter(folder: Path, run: Path, named: str) -> Source:
     _check_weights(folder)
     if (Path(base) / ADAPTER_CONFIG).is_file():
         raise UserError(
-            f"{folder} holds adapters of a model that is adapters itself, {base}.",
-            "ictcli export RUN --merge makes a whole model of a run",
+            f"{folder} holds adapters for {base}, which holds adapters too.",
+            "ictcli export RUN --merge writes a whole model from a run with adapters",
         )
     if not named:
         check_base(run, base)
@@ -140,29 +139,29 @@ def _with_adapter(folder: Path, run: Path, named: str) -> Source:
 
 @contextmanager
 def loading(source: Source, other: str) -> Generator[None]:
-    """Wrap what loads a model: its own code runs as the gate lets it, and what is raised becomes a
-    UserError, whose hint names the `other` engine where the model is of an unknown kind."""
+    """Context for loading a model. Its own code must pass `ictcli.files.gate`. Errors are raised as
+    UserErrors, with a hint to use the `other` engine if this one does not know the model type."""
     model = source.path
     try:
         with remote.asking(model, source.named):
             yield
     except UserError:
         raise
-    except Exception as error:  # whatever a broken folder makes the library raise
+    except Exception as error:  # libraries raise anything on a damaged folder
         hint = "check the path or hub id"
         if isinstance(error, TypeError | KeyError) or "not supported" in str(error):
-            hint = f"this engine may not know this kind of model; --backend {other} may"
+            hint = f"this engine may not support this model type; try --backend {other}"
         if "trust_remote_code" in str(error):
             hint = "engine.trust_remote_code=true runs the model's own code, if you trust it"
         raise UserError(f"The model {model} cannot be loaded: {text_of(error)}.", hint) from error
 
 
 def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[int, ...]:
-    """Return ids that end a response: those of the model's settings and its tokenizer's end token,
-    and the special tokens of the tokenizer that end a turn or a text.
+    """Return the ids of tokens that end a response: those in the model's settings (`configured`),
+    the tokenizer's end token, and its special tokens that end a turn or a text (END_TOKENS).
 
-    A base model under a chat template names only its end of text, and after a turn would continue
-    with another question."""
+    The settings of a base model with a chat template name only the end of a text: after its turn,
+    the model would go on with another question."""
     ids: set[int] = set()
     for stop in (*configured, tokenizer.eos_token_id):
         if stop is not None:
@@ -173,12 +172,12 @@ def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[i
     added: dict[int, Any] = dict(getattr(tokenizer, "added_tokens_decoder", None) or {})
     ends = {str(t): i for i, t in added.items() if t.special and str(t) in END_TOKENS}
     if "<|return|>" in ends:
-        ends.pop("<|end|>", None)  # there it ends a message, and the answer's is yet to come
+        ends.pop("<|end|>", None)  # in these models it ends a message before the answer
     return tuple(sorted(ids | set(ends.values())))
 
 
 def check_reachable(model: str) -> None:
-    """Raise UserError for a hub id that can come neither from the cache nor from the hub."""
+    """Raise UserError if a hub id is not in the cache, and the hub does not answer."""
     if Path(model).is_dir() or answers():
         return
     folder = snapshot(model)
@@ -193,8 +192,8 @@ def check_reachable(model: str) -> None:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the files of a model's weights: those of its index, of which some may be missing, else
-    model.safetensors, else all there are."""
+    """Return a model's weights files: those that its index names, of which some may be missing, or
+    model.safetensors, or all *.safetensors."""
     index, whole = folder / "model.safetensors.index.json", folder / "model.safetensors"
     if index.is_file():
         names = sorted({str(name) for name in _read_object(index).get("weight_map", {}).values()})
@@ -209,15 +208,15 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def with_dtype(config: dict[str, Any], dtype: str) -> dict[str, Any]:
-    """Return a config.json that says this type of its weights, wherever it says one."""
-    named = ((key, cast(Any, part)) for key, part in config.items() if isinstance(part, dict))
-    typed = {key: with_dtype(part, dtype) for key, part in named if "dtype" in part}
+    """Return the settings of a config.json with `dtype` wherever they name the weights' dtype."""
+    tables = ((key, cast(Any, part)) for key, part in config.items() if isinstance(part, dict))
+    typed = {key: with_dtype(part, dtype) for key, part in tables if "dtype" in part}
     older = {"torch_dtype": dtype} if "torch_dtype" in config else {}
     return config | typed | older | {"dtype": dtype}
 
 
 def snapshot(path: str) -> Path | None:
-    """Return the folder of a model's files; of a hub id the one in the cache, if it is there."""
+    """Return a model's folder; for a hub id its folder in the cache, or None if it has none."""
     if Path(path).is_dir():
         return Path(path)
     from huggingface_hub import try_to_load_from_cache
@@ -242,16 +241,16 @@ def _check_weights(folder: Path) -> None:
         if pickled:
             raise UserError(
                 f"{folder} has only pickled weights ({pickled[0]}), which ictcli never reads.",
-                "convert them to safetensors with the code you trust that wrote them",
+                "convert them to safetensors with code that you trust",
             )
         raise UserError(
             f"{folder} has no weights: no *.safetensors file.", "copy model.safetensors there"
         )
-    weight_files(folder)  # which refuses an index of other files
+    weight_files(folder)  # raises if the index names other files
     for file in folder.glob("*.safetensors"):
         try:
             with cast(Any, safe_open)(file, "np"):
-                pass  # the header is read, and the file's length held against it
+                pass  # opening compares the header with the file's length
         except SafetensorError as error:
             raise UserError(
                 f"{file} is damaged or cut short: {error}.", "fetch or export it again"

@@ -1,4 +1,4 @@
-"""The settings of a config.json that transformers 5 leaves out, by the names that others read."""
+"""Settings of config.json that other libraries read, and transformers 5 no longer writes."""
 
 from typing import Any, cast
 
@@ -8,14 +8,12 @@ OLDER = {
     "glm4_moe": ("head_dim",),
     "gemma3_text": ("sliding_window_pattern",),
 }
-"""What mlx-lm reads of some kinds of model, and transformers 5 does not write."""
+"""Settings that mlx-lm reads and transformers 5 does not write, by model type."""
 
 
 def older_names(config: dict[str, Any]) -> dict[str, Any]:
-    """Return what a config.json of transformers 5 lacks, by names that older readers know.
-
-    mlx-lm refuses some models without, and of others takes a default without a word.
-    """
+    """Return the settings to add to a config.json of transformers 5, for libraries that read older
+    ones. Without them mlx-lm rejects some models, and silently uses defaults for others."""
     settings = _rope_settings(config)
     full = [kind == "full_attention" for kind in config.get("layer_types") or ()]
     every = full.index(True) + 1 if True in full else 0
@@ -30,16 +28,16 @@ def older_names(config: dict[str, Any]) -> dict[str, Any]:
     names = OLDER.get(config.get("model_type", ""), ())
     settings |= {name: derived[name] for name in names if derived[name] is not None}
     settings = {name: value for name, value in settings.items() if name not in config}
-    text: dict[str, Any] = config.get("text_config") or {}  # of a model that takes images too
+    text: dict[str, Any] = config.get("text_config") or {}  # of a multimodal model
     inner = older_names(text) if text else {}
     return settings | ({"text_config": text | inner} if inner else {})
 
 
 def _rope_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the rotary settings, for which transformers 5 writes `rope_parameters` alone."""
+    """Return the rotary settings by their older names, from transformers 5's `rope_parameters`."""
     rope = cast(dict[str, Any], config.get("rope_parameters") or {})
     settings: dict[str, Any] = {}
-    if "full_attention" in rope:  # each kind of layer has its own
+    if "full_attention" in rope:  # settings by kind of layer
         settings["rope_local_base_freq"] = rope.get("sliding_attention", {}).get("rope_theta", 1e4)
         rope = rope["full_attention"]
     if "rope_theta" in config or "rope_theta" not in rope:

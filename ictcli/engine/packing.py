@@ -1,9 +1,8 @@
-"""Packing rollouts into forward passes: which rows run together, up to which token, and
-which states reach the LM head.
+"""Packing rollouts into forward passes.
 
-A row runs only as far as its last wanted token, and only wanted positions meet the LM head. Where
-that saves enough, the rows of a prompt share it: the prompt runs once, and its keys and values are
-repeated for its responses. Padding is on the right, where a causal mask hides it."""
+Each row is cut after its last wanted token, and the LM head computes only wanted tokens. If that
+saves enough, rows share their prompt: it is computed once, and its keys and values are repeated for
+its responses. Padding is on the right, where a causal mask hides it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,37 +13,36 @@ import numpy as np
 from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts
 
 CHUNK_LOGITS = 1 << 25
-"""Logits that the LM head makes at once (128 MB in float32)."""
+"""Most logits that the LM head computes at once (128 MB in float32)."""
 SPARED = 0.2
-"""Share of the tokens that sharing prompts has to save: two runs of the model replace one."""
+"""Least share of tokens that sharing prompts must save, since it calls the model twice."""
 
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Some rows, cut after their last wanted token.
+    """The rows of one pass, each cut after its last wanted token.
 
-    Without `shared`, `ids` are prompts with their responses, and each has a state, (R, S). With it,
-    `ids` are the responses alone, and the state at the prompt's end comes first, (R, 1 + S).
-    """
+    Without `shared`, `ids` are prompts with responses, and each id has a hidden state. With it,
+    `ids` are responses only, and the states of a row start with that of its prompt's last token."""
 
     ids: IntArray
     """(R, S) int32, right-padded with 0."""
     head: BoolArray
-    """True for the states from which a wanted token is predicted: (R, S), shared (R, 1 + S)."""
+    """True for states that predict a wanted token: (R, S), or (R, 1 + S) with `shared`."""
     rows: IntArray
     positions: IntArray
     """(N,) each: row and response position of the N wanted tokens, in the order of `head`."""
     targets: IntArray
-    """(N,) int32: the tokens themselves."""
+    """(N,) int32: ids of the wanted tokens."""
     shared: "Prompts | None" = None
 
     @property
     def tokens(self) -> int:
-        """Tokens that go through the model, padding included."""
+        """Number of tokens that go through the model, padding included."""
         return self.ids.size + (self.shared.ids.size if self.shared else 0)
 
     def take(self, values: FloatArray) -> FloatArray:
-        """Return (N,) float32 of (B, T) values at the wanted tokens."""
+        """Return the values (B, T) at the wanted tokens: (N,) float32."""
         return values[self.rows, self.positions].astype(np.float32)
 
     def row_means(self, values: FloatArray) -> FloatArray:
@@ -62,7 +60,7 @@ class Prompts:
     lengths: IntArray
     """(Q,)."""
     of_row: IntArray
-    """(R,): each row's prompt."""
+    """(R,): index of each row's prompt."""
 
 
 def micro_batches(
@@ -73,49 +71,48 @@ def micro_batches(
     joined: int = 0,
     share: bool = True,
 ) -> Iterator[MicroBatch]:
-    """Pack the rows that have a wanted token (B, T), longest first, into passes of `budget` tokens
-    (one row at least). Unless 0, rows are joined up to `joined` tokens alone, but for those of a
-    prompt that they share. With `share`, the engine can run a prompt once for several rows."""
+    """Pack the rows that have a wanted token (B, T), longest first, into passes of one row or at
+    most `budget` tokens. If `joined` is not 0, it limits passes over several prompts instead.
+    `share`: whether the engine can compute a prompt once for several rows."""
     lengths = np.array([len(prompt) for prompt in rollouts.prompts], dtype=np.int64)
     ends = wanted.shape[1] - wanted[:, ::-1].argmax(axis=1)
     rows, G = np.flatnonzero(wanted.any(axis=1)), rollouts.group
     spared = lengths[rows // G].sum() - lengths[np.unique(rows // G)].sum()
     share = share and is_worth_sharing(spared, (lengths[rows // G] + ends[rows]).sum())
 
-    def tokens(some: Sequence[int]) -> int:
-        prompts = np.array(some) // G
+    def tokens(members: Sequence[int]) -> int:
+        prompts = np.array(members) // G
         if not share:
-            return int(len(some) * (lengths[prompts] + ends[some]).max())
+            return int(len(members) * (lengths[prompts] + ends[members]).max())
         prompts = np.unique(prompts)
-        return int(len(prompts) * lengths[prompts].max() + len(some) * ends[some].max())
+        return int(len(prompts) * lengths[prompts].max() + len(members) * ends[members].max())
 
     units = [[int(row)] for row in rows]
     if share:
         units = list[list[int]]()
         for prompt in np.unique(rows // G):
-            own = sorted((int(r) for r in rows if r // G == prompt), key=lambda r: -ends[r])
-            units += _runs(own, ends[own], int(lengths[prompt]), budget)
+            group = sorted((int(r) for r in rows if r // G == prompt), key=lambda r: -ends[r])
+            units += _runs(group, ends[group], int(lengths[prompt]), budget)
     joined = min(budget, joined or budget)
     units.sort(key=lambda unit: -int(lengths[unit[0] // G] + ends[unit[0]]))
     batch: list[int] = []
     for unit in units:
-        both = batch + unit
-        if batch and tokens(both) > joined:
+        if batch and tokens(batch + unit) > joined:
             yield _pack(rollouts, batch, wanted, ends, share=share)
-            both = unit
-        batch = both
+            batch = []
+        batch = batch + unit
     if batch:
         yield _pack(rollouts, batch, wanted, ends, share=share)
 
 
 def is_worth_sharing(spared: float, tokens: float) -> bool:
-    """Return whether sharing prompts saves enough tokens."""
+    """Return whether sharing prompts saves enough: `spared` of all `tokens`."""
     return spared >= SPARED * tokens
 
 
 def _runs(rows: list[int], ends: IntArray, prompt: int, budget: int) -> list[list[int]]:
-    """Return a group's rows, longest first, cut where fewer tokens run: a run of n rows takes its
-    prompt once and n times the length of its first."""
+    """Split a group's rows, longest first, into runs that each share the prompt, with the fewest
+    tokens in all: a run of n rows has the prompt once, and n times the length of its first row."""
     best, cut = [0] + [0] * len(rows), [0] * (len(rows) + 1)
     for last in range(1, len(rows) + 1):
         costs = {
@@ -133,17 +130,17 @@ def _runs(rows: list[int], ends: IntArray, prompt: int, budget: int) -> list[lis
 
 
 def _pack(
-    rollouts: Rollouts, some: list[int], wanted: BoolArray, ends: IntArray, *, share: bool
+    rollouts: Rollouts, batch: list[int], wanted: BoolArray, ends: IntArray, *, share: bool
 ) -> MicroBatch:
-    numbers = sorted({row // rollouts.group for row in some})
+    numbers = sorted({row // rollouts.group for row in batch})
     shared = None
-    if share and len(numbers) < len(some):
+    if share and len(numbers) < len(batch):
         prompts = [rollouts.prompts[number] for number in numbers]
-        of_row = np.searchsorted(numbers, [row // rollouts.group for row in some])
+        of_row = np.searchsorted(numbers, [row // rollouts.group for row in batch])
         lengths = np.array([len(prompt) for prompt in prompts])
         shared = Prompts(_padded(prompts), lengths, of_row)
     texts, head = list[IntArray](), list[BoolArray]()
-    for row in some:
+    for row in batch:
         prompt = rollouts.prompt_of(row)
         if shared:  # the last wanted token is not needed as input
             texts.append(rollouts.tokens[row, : max(ends[row] - 1, 1)])
@@ -152,8 +149,8 @@ def _pack(
             texts.append(np.concatenate([prompt, rollouts.tokens[row, : ends[row]]]))
             head.append(np.concatenate([np.zeros(len(prompt) - 1, bool), wanted[row, : ends[row]]]))
     ids = _padded(texts)
-    places = [np.flatnonzero(wanted[row]) for row in some]
-    rows, positions = np.repeat(some, [len(p) for p in places]), np.concatenate(places)
+    places = [np.flatnonzero(wanted[row]) for row in batch]
+    rows, positions = np.repeat(batch, [len(p) for p in places]), np.concatenate(places)
     targets = rollouts.tokens[rows, positions].astype(np.int32)
     width = ids.shape[1] + (1 if shared else 0)
     return MicroBatch(ids, _padded(head, width, np.bool_), rows, positions, targets, shared)
@@ -162,7 +159,7 @@ def _pack(
 def _padded(
     rows: Sequence[Sequence[int] | np.ndarray], width: int = 0, dtype: Any = np.int32
 ) -> Any:
-    """Return rows in an array as wide as the longest or `width`, 0 after their ends."""
+    """Return rows as one array, padded with 0 to `width`, or to the longest row if that is 0."""
     array = np.zeros((len(rows), width or max(map(len, rows))), dtype=dtype)
     for i, row in enumerate(rows):
         array[i, : len(row)] = row
@@ -170,11 +167,11 @@ def _padded(
 
 
 def chunks(n: int, size: int) -> list[slice]:
-    """Return n states in chunks of `size` for the LM head."""
+    """Return slices that cut n states into chunks of `size`, for the LM head."""
     return [slice(first, first + size) for first in range(0, n, size)]
 
 
 def bucket(n: int, per_octave: int = 4) -> int:
-    """Return the next size up of those that are traced: so many from a power of two to the next."""
+    """Round n up to one of `per_octave` sizes per power of two, so that few shapes are traced."""
     step = max((1 << (n.bit_length() - 1)) // per_octave, 1)
     return -(-n // step) * step

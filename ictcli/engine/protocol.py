@@ -1,8 +1,7 @@
-"""The seam: what a backend must do.
+"""The interface that every backend implements.
 
 An engine holds a model, its tokenizer and its optimiser. It samples, evaluates log-probabilities
-and steps; which tokens count and how much is decided outside it. See `ictcli.types` for the shapes.
-"""
+and takes optimiser steps with given token weights. See `ictcli.types` for the shapes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,8 +13,7 @@ from ictcli.types import BoolArray, FloatArray, IntArray, OnTokens, Rollouts, Sa
 
 
 class Engine(Protocol):
-    """A model on a device. Built by `build(model, settings, optimizer, adapter)`; nothing else is
-    global."""
+    """A model on a device. A backend's `build(model, settings, optimizer, adapter)` returns it."""
 
     tokenizer: Any
     """The model's own tokenizer: a Hugging Face `PreTrainedTokenizerBase`."""
@@ -24,18 +22,17 @@ class Engine(Protocol):
     stop_ids: tuple[int, ...]
     """Token ids that end a response, from the model's generation settings and tokenizer."""
     budget: Budget
-    """What it takes on at once; it shrinks where memory runs out."""
+    """Limits on how much is computed at once, lowered when memory runs out."""
     ranks: Any
-    """This process among those of a launch: `Alone` or a `Communicator`. All ranks call each verb
-    at once; rank 0 writes."""
+    """`Alone`, or the `Communicator` of a launch of several processes (ranks). All ranks call each
+    method at the same time; only rank 0 writes files."""
 
     def describe(self) -> dict[str, Any]:
         """Return engine, device, dtype, parameters and versions, for environment.json."""
         ...
 
     def check_tokens(self, *rows: Sequence[int] | IntArray) -> None:
-        """Raise UserError where a token id is none of the model's. Every verb that reads tokens
-        calls it."""
+        """Raise UserError if the model has no embedding for a token id."""
         ...
 
     def generate(
@@ -47,13 +44,13 @@ class Engine(Protocol):
         wanted: Sequence[str] = (),
         on_tokens: OnTokens | None = None,
     ) -> Rollouts:
-        """Sample `group` responses a prompt, with the wanted statistics: names of those that are
-        taken while decoding (`ictcli.algorithm.quantities.STATISTICS`).
+        """Sample `group` responses per prompt, with the `wanted` statistics, which are names in
+        `ictcli.algorithm.quantities.STATISTICS`.
 
-        Row r draws its token t with uniform number (r, t) of `seed`, so results do not depend on
-        how rows are batched, up to the rounding of the logits. `on_tokens` gets tokens as they are
-        drawn, t rising from 0 for each row, and once more from 0 where memory ran out; what it
-        raises ends the sampling. NotFiniteError where the model gives no probabilities."""
+        Row r draws its token t with uniform number (r, t) of `seed`, so batching changes results
+        only by the rounding of the logits. `on_tokens` is called with tokens as they are drawn, t
+        rising from 0 for each row, and from 0 again if memory ran out; an exception that it raises
+        ends the sampling. Raises NotFiniteError if logits are infinite or NaN."""
         ...
 
     def score(
@@ -64,11 +61,10 @@ class Engine(Protocol):
         *,
         reference: bool = False,
     ) -> dict[str, FloatArray]:
-        """Return any statistics of given rollouts, by name, (B, T) float32 and 0 after ends; and
-        `logp`, the log-probabilities of the tokens at `temperature`.
+        """Return the `wanted` statistics of rollouts by name, (B, T) float32, 0 after a row's end.
+        `logp` is the log-probabilities of the tokens at `temperature`.
 
-        `reference` evaluates the weights the run began with (needs `keep_reference`).
-        """
+        `reference` evaluates the reference policy (needs `keep_reference`)."""
         ...
 
     def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
@@ -76,17 +72,16 @@ class Engine(Protocol):
         ...
 
     def compute_in_float32(self) -> None:
-        """Evaluate in float32 from now on, with the weights as they are."""
+        """Convert the model to float32, for later evaluations; the weights keep their values."""
         ...
 
     def keep_reference(self) -> None:
-        """Take the current weights as the reference policy; with adapters, the model without
-        them."""
+        """Make the current weights the reference policy; with adapters, the model without them."""
         ...
 
     def update(self, update: Update, lr: float) -> UpdateReport:
-        """Take an optimiser step on the loss -sum w * Psi (`ictcli.algorithm.objective`). A loss
-        or gradient that is not finite leaves weights and optimiser as they were."""
+        """Take an optimiser step on the loss -sum w * Psi (`ictcli.algorithm.objective`). If loss
+        or gradient are not finite, weights and optimiser stay unchanged."""
         ...
 
     def reset_optimizer(self) -> None:
@@ -94,28 +89,28 @@ class Engine(Protocol):
         ...
 
     def save(self, folder: Path) -> None:
-        """Write what is trained and the optimiser state as safetensors into an existing folder."""
+        """Write the trained weights and the optimiser's state to an existing folder."""
         ...
 
     def restore(self, folder: Path) -> None:
-        """Read back what `save` wrote, to the bit; without an optimiser the policy alone. On rank
-        0 alone; then all `align`."""
+        """Load exactly what `save` wrote; without an optimiser, the weights only. Called on rank 0;
+        then all ranks call `align`."""
         ...
 
     def align(self) -> None:
-        """Take rank 0's weights and optimiser state, to the bit."""
+        """Copy rank 0's weights and optimiser state exactly to all ranks."""
         ...
 
     def export(self, folder: Path) -> None:
-        """Write the model and tokenizer in Hugging Face layout into an existing folder, adapters
-        fused into it and quantised weights unpacked.
-        Mixtures of experts keep the names that mlx-lm gives their weights, with the MLX engine."""
+        """Write the model and tokenizer in Hugging Face layout into an existing folder, with
+        adapters merged and quantised weights unpacked. The MLX engine keeps mlx-lm's names of the
+        weights of mixtures of experts."""
         ...
 
     def export_adapter(self, folder: Path) -> None:
-        """Write the adapters alone into an existing folder, in their library's own layout."""
+        """Write the adapters into an existing folder, in the layout of mlx-lm or peft."""
         ...
 
     def peak_memory(self) -> int:
-        """Return the highest memory use in bytes: of the device if it counts it, else RSS."""
+        """Return the peak memory use in bytes: of the device, or else of the process (RSS)."""
         ...

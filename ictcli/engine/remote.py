@@ -1,8 +1,6 @@
-"""Code that a model brings along, asked for at the gate (`ictcli.files.gate`) as it is loaded.
+"""Passes a model's own Python code through the gate (`ictcli.files.gate`) before it is run.
 
-transformers runs copies from its cache, vLLM asks transformers, and mlx-lm runs a file of
-the model's folder.
-"""
+transformers runs copies in its cache, also for vLLM; mlx-lm runs a file of the model's folder."""
 
 import contextlib
 import importlib.util
@@ -18,15 +16,15 @@ from ictcli.files.reading import read_bytes
 PLACES = ("stdlib", "platstdlib", "purelib", "platlib")
 INSTALLED = {str(sysconfig.get_path(name)) for name in PLACES}
 _models: dict[Path, tuple[str, str]] = {}
-"""By folder of modules, their model and the name by which it was typed."""
+"""By folder of modules, the model that they belong to, and the model's name as typed."""
 
 
 def _read(path: Path) -> bytes:
-    """Return a module that is about to run. UnknownCodeError if it may not."""
+    """Return the source of a module that is about to run. UnknownCodeError if it may not run."""
     content = read_bytes(path)
-    if content.strip():  # transformers makes packages of nothing
-        known = (_models[folder] for folder in path.parents if folder in _models)
-        source, name = next(known, (str(path.parent), ""))
+    if content.strip():  # transformers writes empty __init__.py files
+        models = (_models[folder] for folder in path.parents if folder in _models)
+        source, name = next(models, (str(path.parent), ""))
         gate.admit_model(source, path, content, name)
     return content
 
@@ -40,26 +38,26 @@ sys.meta_path.insert(0, gate.Finder("transformers_modules.", _loader))
 
 @contextlib.contextmanager
 def asking(model: str, named: str) -> Generator[None]:
-    """Wrap what loads a model, a folder or hub id: a file that is not installed with Python runs as
-    the gate lets it. `named`: how a user would have typed it."""
+    """Context for loading a model, a folder or hub id. Python files that are not of an installed
+    package must pass the gate before they run. `named`: the model's name as typed."""
     plain: Any = importlib.util.spec_from_file_location
     copier: Any = sys.modules.get("transformers.dynamic_module_utils")
     checked = copier and copier.check_imports
 
-    def known(file: Any) -> Path:
+    def register(file: Any) -> Path:
         path = Path(str(file))
         _models[path.parent] = model, named and f"model {named}"
         return path
 
     def check(file: Any) -> Any:
-        """Check a file before transformers imports what it names, and copies it."""
-        _read(known(file))
+        """Pass a file through the gate before transformers checks its imports and copies it."""
+        _read(register(file))
         return checked(file)
 
     def spec_of(name: str, location: Any = None, *, loader: Any = None, **more: Any) -> Any:
         foreign = location and not any(map(Path(str(location)).is_relative_to, INSTALLED))
         if loader is None and foreign:
-            loader = _loader(name, str(known(location)))
+            loader = _loader(name, str(register(location)))
         return plain(name, location, loader=loader, **more)
 
     importlib.util.spec_from_file_location = spec_of

@@ -1,5 +1,5 @@
-"""Sampling without the model: the draw, what rows have written, passes joined to `Rollouts`, and
-token statistics from the logits of decoding: no extra forward pass."""
+"""Sampling, apart from the model: drawing tokens, collecting them as `Rollouts`, and token
+statistics from the logits of decoding, without an extra forward pass."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,23 +15,23 @@ from ictcli.types import BoolArray, FloatArray, IntArray, OnTokens, Rollouts, Sa
 
 Prompts = Sequence[Sequence[int]]
 MULTIPLIER, INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
-"""Knuth's, of the hash of a prefix."""
+"""Knuth's constants of a linear congruential generator, used to hash a prefix."""
 
 
 def draw(
     xp: Any, logits: Any, uniform: Any, sampling: Sampling, *, parallel: bool
 ) -> tuple[Any, Any]:
-    """Draw one token a row by inverting the CDF at `uniform` (R,): tokens (R,) and their log p.
+    """Draw one token per row by inverting the CDF at `uniform` (R,); return tokens (R,) and log p.
 
-    One number decides a row, independently of other rows. log p is of softmax(L / temperature)
-    before top-p and top-k, which is what an update evaluates. `logits` (R, V) float32; `parallel`
-    says that the device's cumsum is, and may fall by a rounding."""
+    A row's token does not depend on other rows. log p is of softmax(L / temperature) before top-p
+    and top-k, as in an update. `logits` are (R, V) float32. `parallel`: the device computes cumsum
+    in parallel, so it may decrease by rounding."""
     if sampling.temperature == 0:
         token = xp.argmax(logits, axis=-1)
         return token, token_logp(xp, logits, token, 1)
     scaled = tempered(logits, sampling.temperature)
     scaled = scaled - xp.max(scaled, axis=-1, keepdims=True)
-    weight = xp.exp(scaled)  # softmax before its division
+    weight = xp.exp(scaled)  # softmax without its normalisation
     total = xp.sum(weight, axis=-1)
     cut = weight
     if sampling.top_k or sampling.top_p < 1:
@@ -39,13 +39,13 @@ def draw(
     cdf = xp.cumsum(cut, axis=-1)
     target = xp.clip(uniform, 0, 1 - 2**-23)[:, None] * cdf[:, -1:]
     token = xp.clip(xp.searchsorted(cdf, target, right=True)[:, 0], 0, logits.shape[-1] - 1)
-    if parallel or cut is not weight:  # else a token without weight may be drawn
+    if parallel or cut is not weight:  # else a token of probability 0 may be drawn
         token = xp.where(pick(xp, cut, token) > 0, token, xp.argmax(cut, axis=-1))
     return token, pick(xp, scaled, token) - xp.log(total)
 
 
 def _nucleus(xp: Any, p: Any, sampling: Sampling) -> Any:
-    """Return a mask (R, V) of the top-k and of the smallest set whose mass reaches top-p."""
+    """Return a mask (R, V) of tokens in both the top-k and the smallest set of mass top-p."""
     order = xp.argsort(-p, axis=-1)
     ordered = xp.take_along_axis(p, order, -1)
     keep = (xp.cumsum(ordered, axis=-1) - ordered) < sampling.top_p
@@ -55,7 +55,7 @@ def _nucleus(xp: Any, p: Any, sampling: Sampling) -> Any:
 
 
 class NotFiniteError(RunFailedError):
-    """The model gave no probabilities; `rollouts` end where that began."""
+    """A model's logits are infinite or NaN; each of the `rollouts` ends where this began."""
 
     def __init__(self, rollouts: Rollouts) -> None:
         self.rollouts = rollouts
@@ -63,13 +63,13 @@ class NotFiniteError(RunFailedError):
         super().__init__(
             f"The model gives no probabilities in {rows:,} of {len(rollouts):,} responses: its "
             "logits are infinite or not a number.",
-            "engine.dtype=float32 if it overflows in 16 bits; else its weights are damaged: take "
-            "an earlier checkpoint, or train with a smaller lr",
+            "engine.dtype=float32 if it overflows in 16 bits; else its weights are damaged: use an "
+            "earlier checkpoint, or train with a smaller lr",
         )
 
 
 class Written:
-    """The output of B rows that decode in lock-step."""
+    """The tokens drawn so far for B rows that decode in lock-step."""
 
     def __init__(self, B: int, sampling: Sampling, on_tokens: OnTokens | None = None) -> None:
         shape = (B, sampling.max_tokens)
@@ -83,8 +83,8 @@ class Written:
         """A hash of each row's tokens so far."""
 
     def add(self, t: int, rows: IntArray, tokens: IntArray, logp: FloatArray) -> BoolArray:
-        """Step t of the rows alive (R,); says which of them end with it, by a stop token or by a
-        log p that is not finite. Such a token is not drawn, and not reported."""
+        """Add token t of the unfinished rows (R,), and return a mask (R,) of rows that end with it,
+        at a stop token or because log p is not finite. `on_tokens` does not get the latter."""
         self.tokens[rows, t], self.logp[rows, t] = tokens, logp
         self.prefix[rows] = self.prefix[rows] * MULTIPLIER + (tokens.astype(np.uint64) + INCREMENT)
         stopped, drawn = (tokens == self.stops).any(axis=0), np.isfinite(logp)
@@ -115,22 +115,21 @@ def in_passes(
     numbers: FloatArray,
     decode: Callable[[Prompts, FloatArray, IntArray], Rollouts],
 ) -> Rollouts:
-    """Decode whole groups with `decode`, at most `rows_at_once` rows side by side, or one group.
+    """Decode with calls of `decode` for whole groups: at most `rows_at_once` rows, or one group.
 
-    The uniform numbers (B, T) decide every draw. `decode` takes prompts, their rows of numbers, and
-    which of the B rows they are.
-    """
+    `numbers` (B, T) are the uniform numbers of the draws. `decode` gets some of the prompts, the
+    numbers of their rows, and the indices of those rows among all B."""
     most = max(1, rows_at_once // group)
     parts: list[Rollouts] = []
     for first in range(0, len(prompts), most):
-        some = prompts[first : first + most]
-        rows = np.arange(first * group, (first + len(some)) * group)
-        parts.append(decode(some, numbers[rows], rows))
+        part = prompts[first : first + most]
+        rows = np.arange(first * group, (first + len(part)) * group)
+        parts.append(decode(part, numbers[rows], rows))
     return join(parts)
 
 
 def join(parts: Sequence[Rollouts]) -> Rollouts:
-    """Return the rollouts of several passes, one after the other, as of one."""
+    """Concatenate the rollouts of several passes."""
     T = max(part.tokens.shape[1] for part in parts)
 
     def whole(values: Sequence[Any]) -> Any:
@@ -149,15 +148,13 @@ def join(parts: Sequence[Rollouts]) -> Rollouts:
 
 
 class Recorder(ABC):
-    """Collects what decoding steps compute on a device, and turns it into statistics (B, T).
+    """Collects the logits of decoding steps on a device, and computes statistics (B, T) from them.
 
-    `wanted` are names of statistics; nothing else is computed. Steps are pooled until they have
-    `pending` elements, since for a small vocabulary the calls cost more than the arithmetic; then
-    at most `at_once` elements, or one segment, are measured together: the temporaries of a large
-    vocabulary are many times its logits. A segment is a prompt's rows at one step. If they share
-    one prefix they have one distribution, and divergences of exactly 0; the host, which knows every
-    token, leaves those out.
-    """
+    `wanted` are the names of the statistics. Steps are pooled until they have `pending` logits,
+    because with a small vocabulary the calls cost more than the arithmetic. Then at most `at_once`
+    logits, or one segment, are processed together, which limits temporary memory. A segment is a
+    prompt's rows at one step. If its rows all have the same prefix, they have the same distribution
+    and divergences of exactly 0, which are not computed."""
 
     def __init__(
         self, xp: Any, wanted: Sequence[str], B: int, T: int, group: int, pending: int, at_once: int
@@ -171,16 +168,16 @@ class Recorder(ABC):
 
     @abstractmethod
     def on_device(self, places: IntArray) -> Any:
-        """Return places as an index of the device's arrays."""
+        """Return `places` as an index array on the device."""
 
     @abstractmethod
     def to_host(self, values: Any) -> FloatArray:
-        """Return a device's array as NumPy's."""
+        """Return an array of the device as a NumPy array."""
 
     @abstractmethod
     def means(self, p: Any, counts: IntArray) -> tuple[Any, Any]:
-        """Return p (M, V) in segments of `counts` (K,) rows, and the mean of each row's
-        segment, in shapes that fit each other."""
+        """Return p (M, V), whose segments have `counts` (K,) rows, and the mean of each row's
+        segment, in shapes that broadcast together."""
 
     def formula(self, name: str) -> Callable[..., Any]:
         """Return the formula of a statistic over the device's arrays."""
@@ -189,15 +186,15 @@ class Recorder(ABC):
     def measure(
         self, values: Any, tokens: IntArray, apart: IntArray, counts: IntArray
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return statistics (N,) of what `add` was given (N, V), and those of a group of the rows
-        `apart` (M,): whole segments, of `counts` (K,) rows each; none where `apart` is empty."""
+        """Return the statistics (N,) of logits (N, V), and the group statistics (M,) of the rows
+        `apart` (M,), which are segments of `counts` (K,) rows; without rows, there are none."""
         p = self.xp.softmax(values, axis=-1)
         drawn = self.on_device(tokens)
-        compared = [name for name, each in self.wanted.items() if each.kind == "group"]
+        compared = [name for name, stat in self.wanted.items() if stat.kind == "group"]
         rows = {
-            name: self.formula(name)(p) if each.kind == "alone" else each.at(self.xp, p, drawn)
-            for name, each in self.wanted.items()
-            if each.kind != "group"
+            name: self.formula(name)(p) if stat.kind == "alone" else stat.at(self.xp, p, drawn)
+            for name, stat in self.wanted.items()
+            if stat.kind != "group"
         }
         if not len(apart) or not compared:
             return rows, {}
@@ -205,8 +202,8 @@ class Recorder(ABC):
         return rows, {name: self.formula(name)(*pair).reshape(-1) for name in compared}
 
     def add(self, values: Any, rows: IntArray, tokens: IntArray, prefix: IntArray, t: int) -> None:
-        """Step t: logits (R, V) float32 of the rows alive (R,), in ascending order, the tokens they
-        drew (R,), and a hash of what each wrote before (R,)."""
+        """Add step t of the unfinished `rows` (R,), ascending: logits `values` (R, V) float32, the
+        tokens drawn (R,), and a hash of each row's earlier tokens (R,)."""
         self._pending.append((values, rows, tokens, prefix, np.full(len(rows), t)))
         self._elements += values.shape[0] * values.shape[1]
         if self._elements >= self._limits[0]:
@@ -222,9 +219,9 @@ class Recorder(ABC):
         segment = position * self._shape[0] + row // self.group
         limit = max(self._limits[1] // values.shape[1], 1)
         for part in _whole_segments(segment, limit):
-            some = values if part == slice(0, len(row)) else values[part]
+            logits = values if part == slice(0, len(row)) else values[part]
             apart, counts = _parted(segment[part], prefix[part])
-            rows, divergences = self.measure(some, token[part], apart, counts)
+            rows, divergences = self.measure(logits, token[part], apart, counts)
             self._measured.append((row[part], position[part], rows))
             self._measured.append((row[part][apart], position[part][apart], divergences))
 
@@ -252,7 +249,7 @@ def _parted(segment: IntArray, prefix: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _whole_segments(segment: IntArray, limit: int) -> Iterator[slice]:
-    """Cut N neighbours into slices of whole segments, of `limit` rows at most or one segment."""
+    """Yield slices of N rows with whole segments: at most `limit` rows each, or one segment."""
     first = last = 0
     for end in [*_starts(segment)[1:].tolist(), len(segment)]:
         if last > first and end - first > limit:

@@ -1,4 +1,4 @@
-"""Statistics of given rollouts, by passes of the model."""
+"""Statistics of existing rollouts, computed by passes of the model."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,18 +11,18 @@ from ictcli.engine.packing import chunks
 from ictcli.types import LOGP, BoolArray, FloatArray, IntArray, Rollouts
 
 HELD, COMPARED = 1 << 26, 1 << 22
-"""Logits that one pass may give (256 MB): those of a large vocabulary at all tokens would fill the
-memory. And those whose statistics are taken in float64 at once."""
+"""Most logits that one pass may return (256 MB), and most logits whose statistics are computed at
+once in float64. Both limit memory."""
 
 Logits = Callable[[Rollouts, BoolArray], FloatArray]
-"""`Engine.logits`."""
+"""The type of `Engine.logits`."""
 
 
 def measure(
     engine: Any, rollouts: Rollouts, where: BoolArray, wanted: Sequence[str], temperature: float
 ) -> FloatArray:
-    """Return (B, T, n) float32: log-probabilities at `temperature`, and statistics that compare
-    nothing, where `where` (B, T) is True."""
+    """Return (B, T, n) float32: the n `wanted` values at the tokens in `where` (B, T). A value is
+    the log-probability at `temperature`, or a statistic that does not compare rows."""
     xp = engine.passes.xp
 
     def of(logits: Any, tokens: Any) -> Any:
@@ -43,8 +43,8 @@ def measure(
 def compare(
     logits: Logits, vocabulary: int, rollouts: Rollouts, wanted: Sequence[str]
 ) -> dict[str, FloatArray]:
-    """Return `Engine.score` of what compares p with a mean, in float64 and never below 0. A mean
-    over more than a position takes another pass, before the one that compares."""
+    """Return `Engine.score` for statistics that compare p with a mean over rows. They are computed
+    in float64, and never below 0. Means over more than one position need a pass of their own."""
     values = {name: np.zeros(rollouts.tokens.shape, dtype=np.float32) for name in wanted}
     at_once = max(HELD // (vocabulary * rollouts.group), 1)
 
@@ -81,26 +81,26 @@ def compare(
                 means, mean_of = row_means, rows - first
                 if means is None:
                     means, mean_of = position_means(p, positions)
-                for some in chunks(len(p), max(COMPARED // vocabulary, 1)):
-                    pair = p[some].astype(np.float64), means[mean_of[some]]
+                for chunk in chunks(len(p), max(COMPARED // vocabulary, 1)):
+                    pair = p[chunk].astype(np.float64), means[mean_of[chunk]]
                     for name in names:
                         measured = statistic(name).formula(np, *pair)
-                        values[name][rows[some], positions[some]] = np.maximum(measured, 0.0)
+                        values[name][rows[chunk], positions[chunk]] = np.maximum(measured, 0.0)
     return values
 
 
 def parted(rollouts: Rollouts) -> BoolArray:
-    """Return the tokens (B, T) at positions where two prefixes of a group differ."""
+    """Return a mask (B, T) of tokens at positions where some prefixes of their group differ."""
     groups = (-1, rollouts.group, rollouts.tokens.shape[1])
     tokens, valid = rollouts.tokens.reshape(groups), rollouts.valid.reshape(groups)
     longest = np.take_along_axis(tokens, valid.sum(-1).argmax(-1)[:, None, None], axis=1)
-    other = tokens != longest
-    moved = np.cumsum(other, axis=-1) > other  # before the token
-    return (valid & (moved & valid).any(axis=1, keepdims=True)).reshape(rollouts.tokens.shape)
+    differs = tokens != longest
+    diverged = np.cumsum(differs, axis=-1) > differs  # at an earlier token
+    return (valid & (diverged & valid).any(axis=1, keepdims=True)).reshape(rollouts.tokens.shape)
 
 
 def _parts(wanted: BoolArray, group: slice, positions: int) -> list[BoolArray]:
-    """Return the `wanted` tokens (B, T) of a group, so many positions at a time."""
+    """Return masks (B, T) of a group's `wanted` tokens, for `positions` positions at a time."""
     parts: list[BoolArray] = []
     for t in range(0, wanted.shape[1], positions):
         where = np.zeros_like(wanted)
@@ -111,7 +111,7 @@ def _parts(wanted: BoolArray, group: slice, positions: int) -> list[BoolArray]:
 
 
 def position_means(p: FloatArray, positions: IntArray) -> tuple[FloatArray, IntArray]:
-    """Return the mean of p (N, V) over each position (N,), float64, and each token's index."""
+    """Return the mean of p (N, V) at each position, float64, and the index of each row's mean."""
     _, number, counts = np.unique(positions, return_inverse=True, return_counts=True)
     order = np.argsort(number, kind="stable")
     starts = np.cumsum(counts) - counts

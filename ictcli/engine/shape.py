@@ -1,9 +1,6 @@
-"""The size of a model by its config.json, without loading its weights, and how long a sequence may
-be.
+"""The sizes and the longest context of a model, from its config.json, without loading its weights.
 
-The formulas are those of a decoder like Qwen2. Most others have the same keys and about the same
-matrices; for them the result is an estimate.
-"""
+The formulas are those of a decoder like Qwen2; for other models the result is an estimate."""
 
 import math
 from collections.abc import Iterator
@@ -17,7 +14,7 @@ from ictcli.errors import UserError, text_of
 from ictcli.files.reading import parse_json, read_text
 
 LARGEST = 1 << 40
-"""Largest size of a model."""
+"""Upper limit of each size, to reject a damaged config.json."""
 
 
 @dataclass(frozen=True)
@@ -25,36 +22,36 @@ class ModelShape:
     """The sizes of a model."""
 
     kind: str
-    """`model_type`."""
+    """The `model_type` in config.json."""
     layers: int
     hidden: int
     heads: int
     queries: int
-    """Numbers of a token's queries, all heads together."""
+    """Width of a token's queries, all heads together."""
     keys: int
-    """Numbers of a token's keys, and of its values."""
+    """Width of a token's keys, all heads together; that of its values is the same."""
     intermediate: int
     vocabulary: int
     context: int
-    """The longest sequence (`read_context`)."""
+    """Most tokens of a prompt and its response together (`read_context`)."""
     tied: bool
     bits: int = 0
     """Bits of a quantised weight; 0 = not quantised."""
     dtype: str = ""
-    """Type of the stored weights; empty = not said."""
+    """Dtype of the stored weights; empty = not in config.json."""
     windowed: bool = False
-    """Whether a block looks back at a window only, or is not attention."""
+    """Whether any block has sliding-window attention, or no attention."""
     capped: bool = False
-    """Whether the scores of attention are soft-capped."""
+    """Whether attention scores are soft-capped."""
     stored: tuple[int, int, int] | None = None
-    """Bytes of packed weights, numbers that are not packed, and parameters, by the headers of the
-    model's files; None where these are not on this machine."""
+    """Bytes of quantised weights, number of other weights, and number of parameters, from the
+    headers of the weights files; None if these are not on this machine."""
 
     def __post_init__(self) -> None:
         sizes = (self.layers, self.hidden, self.heads, self.queries, self.keys)
         sizes += (self.intermediate, self.vocabulary, self.context)
         if not all(0 < size < LARGEST for size in sizes) or not 0 <= self.bits < 64:
-            raise ValueError("a size in it is that of no model")
+            raise ValueError("a size in it is out of range")
 
     @property
     def linears(self) -> dict[str, tuple[int, int]]:
@@ -72,12 +69,12 @@ class ModelShape:
 
     @property
     def block(self) -> int:
-        """Numbers in the matrices of a block."""
+        """Number of parameters in the matrices of a block."""
         return sum(a * b for a, b in self.linears.values())
 
     @property
     def embedding(self) -> int:
-        """Numbers of the embedding; an untied LM head has as many."""
+        """Number of parameters of the embedding; an untied LM head has as many."""
         return self.vocabulary * self.hidden
 
     @property
@@ -86,22 +83,22 @@ class ModelShape:
 
     @property
     def parameters(self) -> int:
-        """Numbers of the model; without its files those of its matrices."""
+        """Number of parameters; without the weights files, of the matrices only."""
         return self.stored[2] if self.stored else self.layers * self.block + self.embeddings
 
     def weights(self, width: int) -> float:
-        """Return the bytes in memory; numbers that are not packed take `width`."""
+        """Return the bytes of the weights in memory, `width` for each that is not quantised."""
         if self.stored:
             return self.stored[0] + self.stored[1] * width
-        scales = width / 32  # of each number: a scale and an offset for 64 packed ones
+        scales = width / 32  # per weight: a scale and an offset for every 64
         return self.parameters * (self.bits / 8 + scales if self.bits else width)
 
 
 def read_shape(model: str) -> ModelShape:
-    """Return the shape of a folder, `builtin:NAME` or hub id, of which only config.json is fetched
-    if the cache lacks it. Raises UserError where it is missing or not like Qwen2's."""
+    """Return the shape of a model: a folder, `builtin:NAME` or hub id. For a hub id that is not in
+    the cache, config.json is downloaded. Raises UserError if it is missing or lacks a size."""
     folder = snapshot(locate(model).path) or _from_hub(model)
-    hint = "it is the config.json of a model that is written for transformers"
+    hint = "ictcli needs the config.json of a model in the format of transformers"
     try:
         config = parse_json(read_text(folder / "config.json"))
         shape = _shape(config | config.get("text_config", {}))
@@ -121,7 +118,7 @@ def _from_hub(model: str) -> Path:
     except Exception as error:  # no such model, no access
         raise UserError(
             f"The config.json of {model} cannot be fetched: {text_of(error)}.",
-            f"look at https://huggingface.co/{model}",
+            f"check https://huggingface.co/{model}",
         ) from error
 
 
@@ -157,12 +154,12 @@ def _stored(folder: Path, bits: int) -> tuple[int, int, int] | None:
     packed = plain = parameters = 0
     for name, kind, shape, *_ in (tensor for path in files for tensor in stored_tensors(path)):
         count = math.prod(shape)
-        if kind == "U32":  # several weights in each
+        if kind == "U32":  # several quantised weights in one number
             packed += 4 * count
             parameters += count * 32 // (bits or 4)
             continue
         plain += count
-        if not name.endswith((".scales", ".biases")):  # of quantised weights
+        if not name.endswith((".scales", ".biases")):  # those of quantised weights
             parameters += count
     return packed, plain, parameters
 
@@ -171,12 +168,11 @@ ORIGINAL, LONG = "original_max_position_embeddings", ("longrope", "su")
 
 
 def read_context(config: dict[str, Any], wanted: int) -> int:
-    """Return the longest sequence of a run by a model's settings and `engine.context` (`wanted`,
-    0 = not set), prompt and response together, in tokens.
+    """Return the most tokens that a prompt and its response may have together, from the model's
+    settings and `engine.context` (`wanted`, 0 = not set).
 
     LongRoPE has one set of rotary frequencies for sequences up to an original length and another
-    for longer ones: a run has the first. Raises UserError where `wanted` is longer.
-    """
+    for longer ones; ictcli allows only the former. Raises UserError if `wanted` is too long."""
     positions = config.get("max_position_embeddings") or config.get("n_positions") or 1 << 30
     long = [r for r in rope_settings(config) if (r.get("rope_type") or r.get("type")) in LONG]
     originals = [config.get(ORIGINAL) or rope.get(ORIGINAL) for rope in long]
@@ -184,19 +180,18 @@ def read_context(config: dict[str, Any], wanted: int) -> int:
 
 
 def choose_context(wanted: int, longest: int) -> int:
-    """Return `engine.context` or, where it is 0, the `longest` sequence of the model. UserError
-    where it is longer."""
+    """Return `wanted` or, if it is 0, `longest`. UserError if `wanted` exceeds `longest`."""
     if wanted > longest:
         raise UserError(
-            f"engine.context = {wanted:,} exceeds the {longest:,} tokens that this engine takes of "
-            "the model.",
+            f"engine.context = {wanted:,} exceeds the {longest:,} tokens that this engine supports "
+            "for the model.",
             f"engine.context={longest}, or less",
         )
     return wanted or longest
 
 
 def rope_settings(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the rotary settings of each kind of layer, in the spelling of any transformers."""
+    """Yield the rotary settings, then those of each kind of layer if they are separate."""
     rope = cast(dict[str, Any], config.get("rope_parameters") or config.get("rope_scaling") or {})
     yield rope
     yield from (kind for kind in rope.values() if isinstance(kind, dict))

@@ -13,7 +13,7 @@ from ictcli.types import LOGP, BoolArray, FloatArray, Rollouts, UpdateReport
 
 @dataclass(frozen=True)
 class Update:
-    """The batch of one optimiser update: what is trained of it, and by which loss."""
+    """The batch of one optimiser update: rollouts, token weights, advantages and the loss."""
 
     rollouts: Rollouts
     weights: FloatArray
@@ -22,20 +22,20 @@ class Update:
     """(B,)."""
     objective: Objective
     old_logp: FloatArray | None = None
-    """(B, T) log pi_old; without it the ratio is exactly 1, and only its gradient counts."""
+    """(B, T) log pi_old; None = the ratio is exactly 1, and only its gradient matters."""
     terms: tuple[Term, ...] = ()
-    """Those that the method asks for."""
+    """Additional terms of the loss, from the method."""
     sampler_logp: FloatArray | None = None
     """(B, T) log pi of the sampler, if that is another policy than the model."""
 
     @property
     def kept(self) -> BoolArray:
-        """(B, T) the tokens with a weight."""
+        """(B, T): True for tokens with a weight other than 0."""
         return np.asarray(self.weights != 0)
 
     @property
     def trained(self) -> BoolArray:
-        """(B, T): the weighted tokens that can add to the gradient at all."""
+        """(B, T): True for kept tokens that can have a gradient other than 0."""
         if not self.objective.skips_without_signal:
             return self.kept
         signal = (self.advantage != 0)[:, None]
@@ -45,21 +45,21 @@ class Update:
 
     @property
     def token_advantage(self) -> FloatArray:
-        """(B, T): the advantage, turned round where the weight is negative.
+        """(B, T): the advantage A, negated for tokens with a negative weight w.
 
-        Clipping looks at the sign of what a token is trained by, w * A. So a negative weight w is
-        |w| * Psi(-A), which is w * Psi(A) only where nothing is clipped or penalised.
-        """
+        Clipping depends on the sign of w * A. So such a token adds |w| * Psi(-A) to the objective,
+        which equals w * Psi(A) only if nothing is clipped or penalised."""
         return np.where(self.weights < 0, -1.0, 1.0) * self.advantage[:, None]
 
     @property
     def compares_sequences(self) -> bool:
-        """Return whether the ratio is that of whole responses, and not yet 1."""
+        """Whether the ratio is computed over whole responses, and old log-probabilities exist."""
         return self.objective.clip_on == "sequence" and self.old_logp is not None
 
     def tokenwise(self, batch: MicroBatch, reference: FloatArray | None = None) -> TokenTerms:
-        """Return what the loss takes of each token of a pass, (N,) float32; `reference` (B, T)."""
-        whole = TokenTerms(
+        """Return the loss's inputs for the wanted tokens of a pass, (N,) float32 each. `reference`
+        (B, T) is log p under the reference policy."""
+        inputs = TokenTerms(
             np.abs(self.weights),
             self.token_advantage,
             self.old_logp,
@@ -67,7 +67,7 @@ class Update:
             self.sampler_logp,
             others=self.terms,
         )
-        return replace(whole.map(batch.take), targets=batch.targets)
+        return replace(inputs.map(batch.take), targets=batch.targets)
 
 
 def add_pass(
@@ -77,11 +77,11 @@ def add_pass(
     objective: Objective,
     figures: tuple[float, FloatArray, float],
 ) -> None:
-    """Add a pass's loss, log pi (N,) and summed KL to the figures of its update."""
+    """Add the `figures` of a pass to those of its update: loss, log pi (N,) and summed KL."""
     loss, logp, kl = figures
     old = logp if terms.old_logp is None else terms.old_logp
-    whole = terms.sequence is not None
-    compared = (terms.sequence, np.zeros_like(old)) if whole else (logp, old)
+    by_sequence = terms.sequence is not None
+    compared = (terms.sequence, np.zeros_like(old)) if by_sequence else (logp, old)
     report.logp[batch.rows, batch.positions] = logp
     report.loss += loss
     report.summed_kl += kl
@@ -93,28 +93,28 @@ def add_pass(
 
 
 def pass_over(engine: Any, update: Update) -> UpdateReport:
-    """Sum the gradient of this rank's rows of an update; its figures. The log-probabilities that
-    the loss compares with are known before its first pass."""
-    objective, own = update.objective, engine.share_of(update)
+    """Sum the gradient over this rank's rows of an update, and return their figures. Reference and
+    sequence log-probabilities are computed before the first pass."""
+    objective, share = update.objective, engine.share_of(update)
 
     def logp(*, reference: bool = False) -> FloatArray:
         with engine.policy(reference=reference):
             at = objective.temperature
-            return measure(engine, own.rollouts, own.trained, (LOGP,), at)[..., 0]
+            return measure(engine, share.rollouts, share.trained, (LOGP,), at)[..., 0]
 
-    engine.optimizer.drop_gradient()  # of a pass that was broken off
+    engine.optimizer.drop_gradient()  # of an attempt that ran out of memory
     report = UpdateReport(np.zeros(update.rollouts.tokens.shape, dtype=np.float32))
     reference = logp(reference=True) if objective.kl > 0 else None
-    now = logp() if update.compares_sequences else None
-    for batch, is_own in engine.rounds(update, own):
-        if not is_own:  # it joins in another's pass, without a weight
+    current = logp() if update.compares_sequences else None
+    for batch, is_local in engine.rounds(update, share):
+        if not is_local:  # another rank's pass, in which this rank takes part with weights of 0
             terms = update.tokenwise(batch)
             terms = replace(terms, weights=np.zeros_like(terms.weights))
             engine.passes.backward(batch, terms, update)
             continue
         terms = update.tokenwise(batch, reference)
-        if now is not None:
-            moved = batch.take(now) - terms.old_logp
-            terms = replace(terms, sequence=batch.row_means(moved))
+        if current is not None:
+            log_ratio = batch.take(current) - terms.old_logp
+            terms = replace(terms, sequence=batch.row_means(log_ratio))
         add_pass(report, batch, terms, objective, engine.passes.backward(batch, terms, update))
     return report

@@ -1,5 +1,5 @@
-"""What an engine's memory is computed from. Its memory model is a module of its package, `plan`,
-that imports no device library: `held`, `sampling` and `updating` give bytes by part."""
+"""The inputs of an engine's memory estimate. The estimate is made by the module `plan` of each
+backend, without importing its device library: `held`, `sampling` and `updating` return bytes."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,23 +19,23 @@ class Pass(NamedTuple):
     """The largest pass of an update."""
 
     tokens: int
-    """Tokens that go through the model."""
+    """Number of tokens that go through the model."""
     repeated: int
-    """Positions whose keys and values are repeated for rows that share a prompt."""
+    """Number of positions whose keys and values are copied for rows that share a prompt."""
     logits: int
-    """Rows of logits that the LM head makes at once."""
+    """Rows of logits that the LM head computes at once."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A recipe on a model of known size and a device, in one process."""
+    """The work of one process: a recipe, the sizes of the model, and the device."""
 
     recipe: Recipe
     shape: ModelShape
     device: str
     """cpu, gpu (MLX's), cuda or mps."""
     prompt: int
-    """Tokens of a prompt."""
+    """Number of tokens in a prompt."""
 
     @property
     def gpu(self) -> bool:
@@ -43,25 +43,25 @@ class Workload:
 
     @property
     def width(self) -> int:
-        """Bytes of a number of the model; engines choose the type by the same rule."""
+        """Bytes per weight, by the rule that the engines use."""
         return 2 if in_bfloat16(self.recipe.engine.dtype, gpu=self.gpu) else 4
 
     @property
     def length(self) -> int:
-        """Tokens of a row: prompt and full response."""
+        """Number of tokens in a row: a prompt and a response of full length."""
         return self.prompt + self.recipe.max_tokens
 
     def rows_at_once(self, prompts: int, group: int) -> int:
-        """Return the rows that are decoded side by side."""
+        """Return how many rows are decoded at once."""
         return min(prompts, max(1, self.recipe.engine.rows // group)) * group
 
     def cache(self, rows: int, positions: float, width: int = 0) -> float:
-        """Return the bytes of the keys and values of `rows`, `width` each or as the model has."""
+        """Return the bytes of a KV cache; `width`: bytes per number, 0 = that of the weights."""
         return 2.0 * rows * positions * self.shape.layers * self.shape.keys * (width or self.width)
 
     @property
     def adapted(self) -> dict[str, tuple[int, int]]:
-        """(in, out) of the linear layers of a block that get adapters."""
+        """(in, out) of the linear layers of a block that get adapters, by name."""
         if not self.recipe.adapters:
             return {}
         targets, linears = set(self.recipe.adapter.targets), self.shape.linears
@@ -75,13 +75,13 @@ class Workload:
 
     @property
     def trained(self) -> int:
-        """Trained numbers."""
+        """Number of trained parameters."""
         if not self.recipe.adapters:
             return self.shape.parameters
         return self.blocks * self.recipe.adapter.rank * sum(a + b for a, b in self.adapted.values())
 
     def held(self) -> Parts:
-        """Return the bytes that are held in every phase."""
+        """Return the bytes by part that are in memory all the time."""
         full, halved = not self.recipe.adapters, self.width < 4
         return {
             "weights": self.shape.weights(self.width),
@@ -92,27 +92,26 @@ class Workload:
         }
 
     def statistics(self, stats: tuple[str, ...], row: float, group: float) -> float:
-        """Return `group` if a statistic compares the rows of a group, `row` if there are others."""
+        """Return `group` if any of `stats` compares rows, else `row`, or 0 without statistics."""
         if any(statistic(name).kind == "group" for name in stats):
             return group
         return row if stats else 0.0
 
     def largest_pass(self, *, joined: int = 0, share: bool = True) -> Pass:
-        """Return the largest pass of an update, of rows of full length; with `share` the engine can
-        share prompts. With `joined` rows are joined up to so many tokens alone, but for those of a
-        prompt that they share."""
+        """Return the largest pass of an update whose rows have full length. `joined` and `share`
+        have the meaning that they have in `ictcli.engine.packing.micro_batches`."""
         recipe, P, T = self.recipe, self.prompt, self.recipe.max_tokens
         G, budget = recipe.group, recipe.engine.micro_tokens
         worth = share and not self.shape.windowed and is_worth_sharing((G - 1) * P, G * self.length)
         row = T + P / G if worth else self.length
-        if joined:  # rounded up: shorter rows fill the rest
+        if joined:  # rounded up, since shorter rows fill the rest
             budget = min(budget, max(joined, worth * G * row)) + self.length
         rows = max(1, min((recipe.update.minibatch or recipe.prompts) * G, int(budget / row)))
         prompts = -(-rows // G) if worth else rows
         keep = getattr(recipe.options(), "keep", None)
         if keep is None or (recipe.rule.dense_warmup and recipe.warmup):
             keep = 1.0
-        elif recipe.rule.name == "frequent":  # it keeps the others
+        elif recipe.rule.name == "frequent":  # it leaves out the share `keep`
             keep = 1 - keep
         logits = min(rows * max(share_count(keep, T), 1), CHUNK_LOGITS // self.shape.vocabulary)
         repeated = rows * P if prompts < rows else 0

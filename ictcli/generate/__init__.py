@@ -1,1 +1,1 @@
-"""Answers to what a user asks: one prompt at a time, sampled as the model's run samples."""
+"""Sampling answers to a user's prompts, one at a time, with the settings of the model's run."""

@@ -1,4 +1,4 @@
-"""A model that is asked: how questions are put and judged, and answers as they grow."""
+"""Asking a model questions: the form of the prompt, streamed answers and their verdicts."""
 
 import contextlib
 import signal
@@ -25,16 +25,16 @@ from ictcli.text import middle_cut, one_line
 from ictcli.types import IntArray, Problem, Rollouts, Sampling
 
 MAX_TOKENS = 2048
-"""Most tokens of an answer, where neither a run nor the user says."""
-EXAMPLES = 16
-SHOWN = 60
+"""Most tokens of an answer if neither a run nor the user sets a limit."""
+EXAMPLES = 16  # questions of the task, the shortest of which is shown as a hint
+SHOWN = 60  # characters of a prompt in an error
 
 Heard = Callable[[int, str, bool], None]
-"""(row, text, ended): the text that an answer grew by, and whether that is the last of it."""
+"""Function (row, text, ended) that gets the new text of an answer, and whether it is the last."""
 
 
 class StoppedError(KeyboardInterrupt):
-    """Ends the sampling of answers that are kept as far as they go."""
+    """Ends sampling early; the incomplete answers are kept."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Form:
 
     @property
     def hint(self) -> str:
-        """Return what a prompt looks like; empty if that is not known."""
+        """A hint that shows a typical prompt; empty if there are no examples."""
         if not self.examples:
             return ""
         return f"prompts look like {middle_cut(one_line(min(self.examples, key=len)), 200)}"
@@ -78,12 +78,12 @@ class Form:
     def judge(
         self, question: str, answers: list[str], gold: str, say: Callable[[str], None]
     ) -> list[Explanation]:
-        """Return the verdict on each answer to a question, with its grounds."""
+        """Return the verdict on each answer to a question, with an explanation."""
         verifier = as_verifier(self.domain.verify)
         if not verifier.readable(gold):
             say(
-                f"note: the gold cannot be read by the verifier {verifier.name}: only an answer "
-                "that is the same letter by letter is correct"
+                f"note: the verifier {verifier.name} cannot parse the gold: only an identical "
+                "answer is correct"
             )
         return explain(
             answers,
@@ -98,8 +98,8 @@ class Form:
 def form_of(
     model: ModelSpec, reward: RewardSettings, say: Callable[[str], None], *, judge: bool
 ) -> Form:
-    """Return how a model is asked: a run's as its task is, a built-in one as its own. Others are
-    asked in the user's words alone, and for an answer in a box if one is to `judge`."""
+    """Return the form of the prompts for a model. A run's model and a built-in model have that of
+    their task. Others get the user's words, and if `judge`, are asked for a boxed answer."""
     task = _task_of(model, say)
     if task is None:
         suffix = BOXED if judge or model.run else ""
@@ -109,8 +109,8 @@ def form_of(
         examples = tuple(problem.prompt for problem in questions)
     domain = judged(domain, reward)
     if judge:
-        hint = "leave --gold out; ictcli eval judges the problems of the data"
-        as_verifier(domain.verify).check_columns("a prompt that is typed", (), hint)
+        hint = "leave --gold out; ictcli eval verifies answers to the problems of a data set"
+        as_verifier(domain.verify).check_columns("a typed prompt", (), hint)
     return Form(domain, examples)
 
 
@@ -122,7 +122,7 @@ def _task_of(model: ModelSpec, say: Callable[[str], None]) -> Task | None:
     except UnknownCodeError:
         raise
     except UserError as error:
-        say(f"note: {error.message} {model.run} is asked as a task of mathematics.")
+        say(f"note: {error.message} Prompts to {model.run} ask for a boxed answer, as in maths.")
         return None
 
 
@@ -140,8 +140,9 @@ class Session:
         heard: Heard = lambda row, text, ended: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Reply:
-        """Answer a question `settings.n` times, the same with and without a listener. Ends after
-        the current token when `stop` says so. UserError where the model cannot take it."""
+        """Return `settings.n` sampled answers to a question. `heard` is called with text as it is
+        sampled. Sampling ends early, after the current token, once `stop` returns True. Raises
+        UserError if the question is empty, too long, or has characters the tokenizer lacks."""
         text, ids = self._encode(question)
         left = self.engine.context - len(ids)
         most = self.settings.max_tokens or self.model.max_tokens or MAX_TOKENS
@@ -165,24 +166,23 @@ class Session:
             raise UserError("The prompt is not UTF-8.", "type it again")
         if lost := lost_of(tokenizer, [question]):
             raise UserError(
-                f"The model's tokenizer cannot hold the prompt: {middle_cut(question, SHOWN)!r} "
+                f"The model's tokenizer cannot encode the prompt: {middle_cut(question, SHOWN)!r} "
                 f"becomes {middle_cut(lost[0][1], SHOWN)!r}.",
-                self.form.hint or "take a model that knows these characters",
+                self.form.hint or "use a model whose tokenizer has these characters",
             )
         text, ids = prompts.tokens_of(tokenizer, problem, self.form.domain, self.model.prompt)
         if len(ids) >= self.engine.context:
             raise UserError(
-                f"The prompt takes {len(ids):,} tokens, which leaves no room in the model's "
-                f"context of {self.engine.context:,}.",
-                "ask with fewer words",
+                f"The prompt has {len(ids):,} tokens, which leaves no room for an answer in the "
+                f"model's context of {self.engine.context:,}.",
+                "use a shorter prompt",
             )
         return text, ids
 
 
 @contextlib.contextmanager
 def stop_on_interrupt() -> Generator[Callable[[], bool]]:
-    """Yield a function that says whether Ctrl-C was pressed; the second one is handled as
-    before."""
+    """Yield a function that returns whether Ctrl-C was pressed; a second one acts as usual."""
     received: list[int] = []
     before = signal.getsignal(signal.SIGINT)
 
@@ -190,7 +190,7 @@ def stop_on_interrupt() -> Generator[Callable[[], bool]]:
         received.append(number)
         signal.signal(signal.SIGINT, before)
 
-    if before != signal.SIG_IGN:  # nohup stays nohup
+    if before != signal.SIG_IGN:  # as nohup sets it
         signal.signal(signal.SIGINT, receive)
     try:
         yield lambda: bool(received)
@@ -215,7 +215,7 @@ class Growing:
         self._texts = [Detokenizer(decode) for _ in range(n)]
 
     def add(self, t: int, rows: IntArray, tokens: IntArray) -> None:
-        """Add tokens that were drawn (`OnTokens`)."""
+        """Add newly drawn tokens, as an `OnTokens`. Raises StoppedError to end sampling early."""
         for row, token in zip(map(int, rows), map(int, tokens), strict=True):
             if t == len(self._tokens[row]):  # else drawn again, because memory ran out
                 self._add(row, token)
@@ -223,7 +223,7 @@ class Growing:
             raise StoppedError
 
     def complete(self, rollouts: Rollouts) -> None:
-        """Add the tokens that the engine has not said."""
+        """Add the tokens of the finished rollouts that `add` did not get."""
         for row, length in enumerate(rollouts.lengths):
             for token in rollouts.tokens[row, len(self._tokens[row]) : length].tolist():
                 self._add(row, token)
@@ -244,7 +244,7 @@ class Growing:
         return self._finished(row) or len(self._tokens[row]) == self._sampling.max_tokens
 
     def end(self) -> tuple[Answer, ...]:
-        """Return the answers as far as they go."""
+        """Return the answers, which may be incomplete."""
         for row, text in enumerate(self._texts):
             if not self._ended(row):
                 self._heard(row, text.rest(), True)

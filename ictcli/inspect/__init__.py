@@ -1,5 +1,4 @@
-"""Recorded rollouts token by token, and what each method keeps of them.
+"""Showing recorded rollouts token by token, with the tokens that each method keeps.
 
-`recorded` reads a recorded step, `view` asks each method, and both are joined into a `group`: the
-data that the terminal, the text, --json and the `page` paint.
-"""
+`recorded` reads a recorded step, `view` applies each method to it, and `group` defines the data of
+the rollouts of one prompt, which the terminal, the text, --json and the HTML `page` show."""

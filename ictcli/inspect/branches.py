@@ -1,9 +1,7 @@
-"""Where the tokens of methods lie: branches of the groups, sure tokens, entropy. Nothing is
-trained.
+"""Statistics of the tokens that methods keep, such as the share of branches. Nothing is trained.
 
-A branch is a token at which another response of the group has the same text so far, and then
-another token (`ictcli.algorithm.branches`). What a method must train to change a decision is there.
-"""
+A branch is a token at which another response of the group has the same text so far, and then a
+different token (`ictcli.algorithm.branches`). To change a decision, a method must train it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,27 +30,28 @@ SHARES = (0.05, 0.1, 0.2)
 PAPER = {"kept_prob": 0.18, "high_low_ratio": 1.03}
 """Figures of the tokens that ict keeps, as arXiv 2606.19771 states them for GSM8K."""
 USUAL = ("ict", "ict max_prob=0.99", "ict score=u*h", "ict score=h", "entropy20", "random")
-"""Other readings of the paper take two passes more: `ict reference=response`, `=group`."""
+"""The default methods. `ict reference=response` and `=group`, which are other interpretations of
+the paper, are not among them because they need two more passes."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The place of a method's tokens in a batch; shares are from 0 to 1."""
+    """Statistics of the tokens that a method keeps of a batch; shares are from 0 to 1."""
 
     method: str
     keep: float
-    """Share of tokens that it was asked to keep."""
+    """The method's setting `keep`: the share of tokens to keep."""
     kept: float
     branch_recall: float | None
     branch_precision: float | None
     kept_prob: float | None
     kept_sure: float | None
     high_low_ratio: float | None
-    """Kept tokens above the median H1 for each one not above it."""
+    """Number of kept tokens above the median entropy H1, divided by that of the other kept ones."""
     entropy_spearman: float | None
-    """Spearman's correlation of being kept with H1."""
+    """Spearman's correlation between being kept and H1."""
     by_entropy: tuple[float, ...]
-    """Share kept of each tenth of the tokens by H1, from the lowest."""
+    """Share kept in each tenth of the tokens, sorted by H1 from the lowest."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +65,11 @@ class Branches:
     responses: int
     tokens: int
     alone_from: float | None
-    """Median token, from 1, from which a response shares its text with no other of its group."""
+    """Median position, from 1, from which a response differs from all others of its group."""
     branch_share: float | None
     sure: float | None
     prob: float
-    """Mean probability of the tokens."""
+    """Mean probability of all tokens."""
     uniqueness: float | None
     uniqueness_entropy_spearman: float | None
     placements: tuple[Placement, ...]
@@ -85,13 +84,13 @@ def recorded_or_sampled(
     say: Callable[[str], None],
 ) -> Branches:
     """Return `branches_of` a recorded step of a run, by default the last, or of groups sampled from
-    a model. UserError for what is not there."""
+    a model. UserError if the step, run or model does not exist."""
     place = existing(Path(source))
     if place is None or not is_run(place):
         recipe, batch = sampled(find_model(source), overrides, names, say)
         return branches_of(recipe, batch, source, names)
     if overrides:
-        raise UserError("A run's rollouts are as they were sampled.", "leave KEY=VALUE out")
+        raise UserError("A run's recorded rollouts cannot be changed.", "leave KEY=VALUE out")
     steps = find_recordings(place)
     recorded = read_step(place, steps, max(steps) if step is None else step)
     for note in recorded.notes:
@@ -102,9 +101,9 @@ def recorded_or_sampled(
 def sampled(
     model: str, overrides: Sequence[str], names: Sequence[str], say: Callable[[str], None]
 ) -> tuple[Recipe, Batch]:
-    """Return groups sampled from a model on a task, as the first step of a training by ict would,
-    with what the methods need. `overrides` are keys of a recipe, with `task` among them. UserError
-    as `load_recipe`'s."""
+    """Return groups sampled from a model as in the first training step of `ict`, and their recipe.
+    They have the statistics that the methods `names` need. `overrides` set keys of the recipe, of
+    which `task` is required. Raises UserError as `load_recipe` does."""
     data = {"model": model, "method": "ict", "steps": 1, "prompts": 16, "warmup": 0}
     file = RecipeFile(model, Path("ictcli inspect"), data, own=True)
     recipe = load_recipe(file, overrides)
@@ -113,13 +112,13 @@ def sampled(
     task = usable(engine, task_of(recipe), recipe)
     say(f"sampling {recipe.prompts} x {recipe.group} responses")
     batch = sample_batch(recipe, engine, task, 1)
-    wanted = [name for text in names or USUAL for name in _asked(recipe, text).wanted_stats]
+    wanted = [name for text in names or USUAL for name in _variant(recipe, text).wanted_stats]
     later = [name for name in dict.fromkeys(wanted) if name not in batch.rollouts.stats]
     stats = {**batch.rollouts.stats, **engine.score(batch.rollouts, later)}
     return recipe, replace(batch, rollouts=replace(batch.rollouts, stats=stats))
 
 
-def _asked(recipe: Recipe, text: str) -> Recipe:
+def _variant(recipe: Recipe, text: str) -> Recipe:
     """Return the recipe with the method and settings of a text such as `ict score=h`."""
     name, *settings = text.split()
     pairs = (setting.partition("=") for setting in settings)
@@ -128,24 +127,24 @@ def _asked(recipe: Recipe, text: str) -> Recipe:
 
 
 def branches_of(recipe: Recipe, batch: Batch, source: str, names: Sequence[str] = ()) -> Branches:
-    """Return where each of the methods keeps tokens of a batch, at each of SHARES if its share can
-    be chosen. A name may have settings: `ict score=h`. UserError for an unknown one."""
+    """Return where each method keeps tokens of a batch, for each of SHARES unless its share is
+    fixed. A name may have settings, as in `ict score=h`. UserError if a name is unknown."""
     rollouts, stats = batch.rollouts, batch.rollouts.stats
     valid, H1 = rollouts.valid, stats["entropy"]
     tree = prefix_tree(rollouts)
     placements: list[Placement] = []
     missing: dict[str, str] = {}
     for text in names or USUAL:
-        asked = _asked(recipe, text)
-        if absent := [want for want in asked.wanted_stats if want not in stats]:
+        variant = _variant(recipe, text)
+        if absent := [name for name in variant.wanted_stats if name not in stats]:
             missing[text] = why_missing(text, *absent)
             continue
-        table = asked.method
-        has_share = "keep" in asked.rule.options.model_fields and "keep=" not in text
+        table = variant.method
+        has_share = "keep" in variant.rule.options.model_fields and "keep=" not in text
         for keep in SHARES if has_share else (None,):
             if keep is not None:
-                asked = asked.model_copy(update={"method": {**table, "keep": keep}})
-            kept = select(asked, with_advantage(asked, batch), 1).kept
+                variant = variant.model_copy(update={"method": {**table, "keep": keep}})
+            kept = select(variant, with_advantage(variant, batch), 1).kept
             figures = diagnose(rollouts, batch.advantage, kept)
             chosen, ranked = kept[valid], np.argsort(H1[valid], kind="stable")
             share = float(chosen.mean())
@@ -160,7 +159,7 @@ def branches_of(recipe: Recipe, batch: Batch, source: str, names: Sequence[str] 
                 )
             )
     shared = tree.alone.argmax(axis=1)[tree.alone.any(axis=1)]
-    known = diagnose(rollouts, batch.advantage, valid)
+    overall = diagnose(rollouts, batch.advantage, valid)
     return Branches(
         source=source,
         task=recipe.data_name,
@@ -169,11 +168,11 @@ def branches_of(recipe: Recipe, batch: Batch, source: str, names: Sequence[str] 
         responses=len(rollouts),
         tokens=int(valid.sum()),
         alone_from=float(np.median(shared) + 1) if len(shared) else None,
-        branch_share=known["branch_share"],
-        sure=known["sure"],
+        branch_share=overall["branch_share"],
+        sure=overall["sure"],
         prob=float(stats["prob"][valid].mean()),
-        uniqueness=known.get("uniqueness"),
-        uniqueness_entropy_spearman=known.get("uniqueness_entropy_spearman"),
+        uniqueness=overall.get("uniqueness"),
+        uniqueness_entropy_spearman=overall.get("uniqueness_entropy_spearman"),
         placements=tuple(placements),
         missing=missing,
     )

@@ -1,7 +1,7 @@
-"""A group of rollouts as data, for the screen, the text, the page and --json.
+"""The data of a group of rollouts that the terminal, the text, the HTML page and --json show.
 
-Rows, positions and prompts count from 1; lists of tokens have one entry a token. --json prints
-these fields."""
+Rows, positions and prompts count from 1; lists have one entry per token. --json prints all fields
+of `GroupView`."""
 
 from dataclasses import dataclass
 
@@ -9,17 +9,17 @@ from ictcli.text import figure
 
 FORMAT = 1
 SYMBOLS = {"uniqueness": "u", "entropy": "H1", "purity": "β", "prob": "p"}
-"""Symbols of the statistics that are shown for a token."""
+"""The statistics that are shown for a token, and their symbols."""
 MARKS = {"correct": "✓", "wrong": "✗", "unparsed": "?", "timeout": "⌛"}
 LEVELS = 6
-"""Shades on a terminal, no shade among them."""
+"""Number of shades on a terminal, including no shade."""
 
 Numbers = list[float | None]
 
 
 @dataclass(frozen=True)
 class RolloutView:
-    """One rollout, with what each method keeps of it."""
+    """One rollout, with the tokens that each method keeps."""
 
     row: int
     text: str
@@ -34,8 +34,8 @@ class RolloutView:
     logp: Numbers
     stats: dict[str, Numbers]
     regime: list[str | None]
-    """R_H where raising the token lowers H2, R_L where it raises H2; see
-    `ictcli.algorithm.dynamics`. Empty without the statistics."""
+    """R_H if a higher probability of the token lowers the entropy H2, R_L if it raises H2; see
+    `ictcli.algorithm.dynamics`. Empty if `prob` or `purity` was not recorded."""
     kept: dict[str, list[bool]]
     weights: dict[str, Numbers]
 
@@ -51,7 +51,7 @@ class RolloutView:
         )
 
     def values(self, by: str, method: str) -> list[float]:
-        """Return what shades each token; `weight` is the size of that by `method`."""
+        """Return the value that shades each token: a statistic `by`, or |weight| in `method`."""
         values = self.weights[method] if by == "weight" else self.stats[by]
         return [abs(value or 0.0) for value in values]
 
@@ -63,14 +63,14 @@ class RolloutView:
 
 @dataclass(frozen=True)
 class MethodView:
-    """What a method keeps of the group and of its step."""
+    """How many tokens a method keeps of the group, and which share of the whole step."""
 
     name: str
     about: str
     trained: bool
     kept: int
     share: float
-    """Share of the step's tokens."""
+    """Share of the step's tokens that the method keeps."""
     overlap_with_trained: float | None
     weight_top: float
 
@@ -91,10 +91,10 @@ class GroupView:
     shown: str
     """The method whose tokens are marked at first."""
     tops: dict[str, float]
-    """Values of the deepest shade, except for weights."""
+    """By shading, the value of the deepest shade; those of weights are in `methods`."""
     methods: list[MethodView]
     missing: dict[str, str]
-    """By method that cannot choose here, a sentence on what was not recorded."""
+    """By method that cannot be applied to this step, a sentence on the missing statistics."""
     notes: list[str]
     rollouts: list[RolloutView]
     tokenizer: bool
@@ -103,11 +103,11 @@ class GroupView:
         return next(method for method in self.methods if method.name == name)
 
     def top(self, by: str, method: str) -> float:
-        """Return the value of the deepest shade."""
+        """Return the value that gets the deepest shade."""
         return self.method(method).weight_top if by == "weight" else self.tops[by]
 
     def deepest(self, by: str, method: str) -> list[tuple[RolloutView, int]]:
-        """Return the tokens with a shade, the deepest first, and their positions from 0."""
+        """Return (rollout, position from 0) of each shaded token, the deepest shade first."""
         shaded = [
             (-value, rollout.row, t)
             for rollout in self.rollouts

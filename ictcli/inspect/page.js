@@ -5,10 +5,10 @@
     ["step", "prompt", "method", "by", "group", "token"].map((id) => document.getElementById(id));
   const text = (id, words) => { document.getElementById(id).textContent = words; };
   const hint = panel.firstElementChild;
-  let step, data; // the step and the group on the screen
+  let step, data; // the step and the group that are shown
   let rows = [], counts = [];
   let at = null; // [row, position], both from 0
-  let held = false; // a token that was clicked stays
+  let held = false; // whether the shown token was clicked, and stays
 
   const element = (name, words, kind) => {
     const made = document.createElement(name);
@@ -54,7 +54,7 @@
     }
     data = step.groups.find((g) => g.prompt === prompt) || step.groups[0];
     promptPick.value = String(data.prompt);
-    if (fresh) { // at first the group stands in the page
+    if (fresh) { // else the HTML has the group already
       const template = document.getElementById(`group-${step.step}-${data.prompt}`);
       for (const part of template.content.cloneNode(true).children)
         document.getElementById(part.dataset.part).replaceChildren(...part.childNodes);

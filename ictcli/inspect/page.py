@@ -1,8 +1,8 @@
 """Recorded groups as one self-contained HTML file; model text is escaped.
 
-The first group needs no scripts: its tokens are in the HTML, shaded and marked. Every group the
-page holds is a template of `page.html`; `page.js` inserts the chosen one, colours it, and shows the
-token under the pointer. Numbers have four digits, as the page shows them; --json has them whole."""
+The first group is shown without scripts: its tokens are in the HTML, shaded and marked. Every group
+is in a template element; `page.js` inserts the chosen one, colours it, and shows details of the
+token under the pointer. Numbers are rounded to four digits; --json has them in full."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -24,14 +24,14 @@ from ictcli.text import html_text, one_line, sign
 MARK = '<meta name="generator" content="ictcli inspect">'
 HEAD_BYTES = 1024
 PAGE_BYTES = 8 << 20
-"""About how much data a page holds. A step of 256 rollouts of 30 tokens takes about 0.6 MB."""
+"""Approximate limit of the data in a page. 256 rollouts of 30 tokens take about 0.6 MB."""
 DIGITS = 4
 Data = dict[str, Any]
 
 
 def check_target(path: Path) -> None:
-    """Raise UserError where a page may not be written: over anything but a page of ours, or by a
-    name that does not end in .html."""
+    """Raise UserError if `path` does not end in .html, or exists and is not a page of `ictcli
+    inspect`, which would be overwritten."""
     why = ""
     if path.suffix.lower() not in (".html", ".htm"):
         why = "does not end in .html"
@@ -47,13 +47,13 @@ def check_target(path: Path) -> None:
 class Held:
     groups: list[GroupView]
     data: Data
-    """What the script paints the groups with."""
+    """The values of the groups, which `page.js` reads."""
     summary: list[str]
-    """Sentences on what the page holds and what was left out."""
+    """Sentences on what the page contains and what was left out."""
 
 
 def page(group: GroupView, held: Held) -> str:
-    """Return the page that opens at `group`, with the groups one can switch to."""
+    """Return the HTML of a page that first shows `group`, and can switch to the groups `held`."""
     tops = (*group.tops, "weight")
     shadings = {name: title for name, title in SHADINGS.items() if name in tops}
     data = json.dumps(
@@ -73,8 +73,8 @@ def page(group: GroupView, held: Held) -> str:
 
 
 def _tokens(group: GroupView, rollout: RolloutView, painted: bool) -> Markup:
-    """Return the tokens of a rollout, each an element; with `painted` shaded and marked as at
-    first. The sign of a line break is followed by a real one."""
+    """Return the tokens of a rollout as HTML elements, and a line break after each newline. If
+    `painted`, they are shaded and marked as when the page opens."""
     top = group.top(group.by, group.shown)
     values, kept = rollout.values(group.by, group.shown), rollout.kept[group.shown]
     wide = widths(group) if painted else repeat(0)
@@ -88,8 +88,8 @@ def _tokens(group: GroupView, rollout: RolloutView, painted: bool) -> Markup:
 
 
 def page_data(view: StepView, shown: GroupView, limit: int = PAGE_BYTES) -> Held:
-    """Return the groups of a page that opens at `shown`: those nearest to it, as many as there is
-    room for. Steps that cannot be read are left out."""
+    """Return the groups for a page that opens at `shown`: the nearest ones, with `limit` bytes of
+    data in all. Steps that cannot be read are left out."""
     pairs: dict[tuple[int, int], tuple[GroupView, Data]] = {}
     errors: list[str] = []
     room = limit
@@ -107,7 +107,7 @@ def page_data(view: StepView, shown: GroupView, limit: int = PAGE_BYTES) -> Held
     prompts = sum(step[0][0].prompts for step in steps)
     part = f"{len(pairs)} of " if len(pairs) < prompts else ""
     content = f"{part}{counted(prompts, 'prompt')} of step{'s' * (len(steps) > 1)} {listed(where)}"
-    more = "More would make it too large: --step and --prompt write pages of others."
+    more = "More would make it too large: use --step and --prompt for pages of other groups."
     return Held(
         [group for group, _ in ordered],
         {
@@ -120,12 +120,12 @@ def page_data(view: StepView, shown: GroupView, limit: int = PAGE_BYTES) -> Held
 
 
 def _nearest(view: StepView, shown: GroupView, errors: list[str]) -> Iterator[GroupView]:
-    """Yield the run's groups, those nearest to `shown` first; adds to the errors."""
+    """Yield the run's groups, nearest to `shown` first; add to `errors` for unreadable steps."""
     for number in sorted(shown.steps, key=lambda number: abs(number - shown.step)):
         try:
             step = view if number == shown.step else view.step(number)
         except UserError as error:
-            errors.append(f"Step {number} is not in it: {one_line(error.message)}")
+            errors.append(f"Step {number} is left out: {one_line(error.message)}")
             continue
         middle = shown.prompt if step is view else 1
         for prompt in sorted(range(1, step.prompts + 1), key=lambda prompt: abs(prompt - middle)):
@@ -150,13 +150,13 @@ def _group(group: GroupView) -> Data:
 
 
 def page_token(piece: str) -> str:
-    """Return a token as the page writes it: `sign`, but spaces stay spaces."""
+    """Return a token's text for the page, with visible signs for newlines and the like (`sign`)."""
     return piece if piece and not piece.strip(" ") else sign(piece)
 
 
 def widths(group: GroupView) -> list[int]:
-    """Return the widest token of a group at each position, in characters of a monospaced font, so
-    that a wide page can set tokens of one position below one another."""
+    """Return the width of a group's widest token at each position, in characters of a monospaced
+    font, for a wide page to align the tokens of one position."""
     pieces = [[page_token(piece) for piece in rollout.pieces] for rollout in group.rollouts]
     return [
         max(sum(1 + (east_asian_width(character) in "WF") for character in text) for text in at)
@@ -177,7 +177,7 @@ def _rollout(rollout: RolloutView) -> Data:
 
 
 def _weights(values: Sequence[float | None], kept: Sequence[bool]) -> float | list[Any] | None:
-    """Return one number if all kept tokens have that weight, else all weights."""
+    """Return one number if all kept tokens have the same weight, and others 0; else all weights."""
     inside = {value for value, keep in zip(values, kept, strict=True) if keep}
     outside = {value for value, keep in zip(values, kept, strict=True) if not keep}
     if len(inside) <= 1 and outside <= {0.0}:

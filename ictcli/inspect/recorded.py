@@ -1,4 +1,4 @@
-"""Finding and reading recorded rollouts of a run, and their tokenizer."""
+"""Finding and reading the recorded rollouts of a run, and the tokenizer of its model."""
 
 import copy
 from dataclasses import dataclass
@@ -19,26 +19,26 @@ from ictcli.text import command
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
 READ = ("recipe.toml", "model/*.json", "adapter/*.json")
-"""Files of a run that are read besides its rollouts."""
+"""Files of a run that are read in addition to its rollouts."""
 NAME = r"step-(\d+)\.safetensors"
 
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """One of the recorded `steps`."""
+    """A recorded step of a run; `steps` are the files of all recorded steps, by step."""
 
     run: Path
     steps: dict[int, Path]
     step: int
     recipe: Recipe
-    """The run's, with this batch's sizes; the defaults where it cannot be read."""
+    """The run's recipe with the sizes of this batch; default settings if it cannot be read."""
     run_method: str | None
-    """None where the run's recipe is not known."""
+    """None if the run's recipe cannot be read."""
     batch: Batch
     kept: BoolArray
-    """(B, T) tokens that the step trained."""
+    """(B, T): True for tokens that were trained."""
     weights: FloatArray
-    """(B, T)"""
+    """(B, T), as they were trained."""
     notes: tuple[str, ...]
 
     @property
@@ -47,8 +47,7 @@ class RecordedStep:
 
 
 def find_recordings(source: Path) -> dict[int, Path]:
-    """Return the files of a run's recorded steps by step, ascending. UserError where there are
-    none."""
+    """Return the files of a run's recorded steps, by step, ascending. UserError if it has none."""
     if not is_run(source):
         inside = [p.parent for deep in ("*", "*/*") for p in source.glob(f"{deep}/recipe.toml")]
         hint = command("inspect", min(inside)) if inside else "ictcli train RECIPE"
@@ -64,8 +63,7 @@ def find_recordings(source: Path) -> dict[int, Path]:
 
 
 def read_step(run: Path, steps: dict[int, Path], step: int) -> RecordedStep:
-    """Read one of the recorded steps of a run, and its recipe. UserError for one that was not
-    recorded, or cannot be read."""
+    """Read a recorded step of a run. UserError if it was not recorded or cannot be read."""
     if step not in steps:
         raise UserError(
             f"No rollouts were recorded at step {step}.", f"recorded: {', '.join(map(str, steps))}"
@@ -77,15 +75,15 @@ def read_step(run: Path, steps: dict[int, Path], step: int) -> RecordedStep:
         weights = arrays["weights"]
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
-            f"{path} is not a file of recorded rollouts, or is damaged.", "--step takes another"
+            f"{path} is not a file of recorded rollouts, or is damaged.", "try another --step"
         ) from error
     recipe, run_method, notes = _recipe(run, batch.rollouts, step)
     return RecordedStep(run, steps, step, recipe, run_method, batch, kept, weights, notes)
 
 
 def _recipe(run: Path, rollouts: Rollouts, step: int) -> tuple[Recipe, str | None, tuple[str, ...]]:
-    """Return the run's recipe with this batch's sizes, the run's method, and notes. Missing plugins
-    are skipped; without a readable recipe, its defaults."""
+    """Return the run's recipe with the sizes of this batch, the run's method, and notes. Missing
+    plugins are skipped. If the recipe cannot be read, return default settings, None and a note."""
     sizes = {"prompts": len(rollouts.prompts), "group": rollouts.group}
     file = read_run(run)
     wrong = manifest.altered(run, *READ, f"rollouts/step-{step:06d}.safetensors")
@@ -105,7 +103,7 @@ def _recipe(run: Path, rollouts: Rollouts, step: int) -> tuple[Recipe, str | Non
         return recipe, recipe.rule.name, tuple(notes)
     except UserError as error:
         why = error.message.rstrip(".")
-        notes.append(f"The recipe cannot be read: {why}: methods choose with their defaults.")
+        notes.append(f"The recipe cannot be read, so methods use their defaults: {why}.")
     T = int(np.asarray(rollouts.lengths).max(initial=1))
     recipe = Recipe(
         model=model or "unknown",
@@ -118,15 +116,15 @@ def _recipe(run: Path, rollouts: Rollouts, step: int) -> tuple[Recipe, str | Non
 
 
 def decoder(recorded: RecordedStep, model: str | None) -> Decode | None:
-    """Return what decodes with the tokenizer.json of `model`, by default the run's; None where it
-    is not on this machine."""
+    """Return a function that decodes tokens with the tokenizer.json of `model`, by default the
+    run's model; None if that is not on this machine or cannot be read."""
     from tokenizers import Tokenizer  # without transformers, which takes seconds to import
 
     folder = _tokenizer_folder(recorded, model)
     try:
         tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
         return lambda ids: tokenizer.decode(list(ids), skip_special_tokens=False)
-    except Exception:  # a tokenizer that cannot be read raises anything; ids are shown instead
+    except Exception:  # bad files raise anything; callers show token ids instead
         return None
 
 

@@ -1,4 +1,4 @@
-"""A recorded step with every method's selection, and its groups as data."""
+"""Applying methods to a recorded step, and returning its groups as data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ SHADINGS = {
     "weight": "weight in the loss",
     "prob": "probability p",
 }
-"""What tokens can be shaded by, and its title."""
+"""The values that tokens can be shaded by, and their titles."""
 USUAL = ("ict", "entropy20", "stapo", "random")
 TRAINED = "trained"
 
@@ -46,22 +46,22 @@ class Selection:
 
 
 def why_missing(name: str, *statistics: str) -> str:
-    """Return a sentence on statistics that were not recorded, and how to record them."""
+    """Return the sentence that a method is left out because `statistics` were not recorded."""
     alone = statistics == ("uniqueness",)
     setting = "record.uniqueness=true" if alone else f"method={name}"
     needed = " and ".join(statistics)
-    return f"without {name}: it needs {needed}, which the run did not record ({setting} does)"
+    return f"{name} is left out: it needs {needed}, which the run did not record; set {setting}"
 
 
 def select_all(
     recorded: RecordedStep, names: Sequence[str] = ()
 ) -> tuple[list[Selection], dict[str, str]]:
-    """Return what was trained, first, and what each method would have kept after its dense warm-up.
+    """Return the selection that was trained, then what each method would have kept after its dense
+    warm-up; and by method that cannot be applied, the reason.
 
-    Asks the methods `names`, by default the run's and the usual ones. Each selects as the trainer
-    does: on the whole batch with the run's mini-batches, keep, scope and seed. A run's method that
-    selects what was trained appears once. UserError for an unknown method.
-    """
+    The methods are `names`, by default the run's and USUAL. Each selects as in training: on the
+    whole batch with the run's mini-batches, keep, scope and seed. The run's method is listed once
+    if it selects what was trained. UserError if a method is unknown."""
     run_method = recorded.run_method
     default = (run_method, *USUAL) if run_method else USUAL
     methods = [find_method(name) for name in dict.fromkeys(names or default)]
@@ -78,7 +78,7 @@ def select_all(
             batch = with_advantage(recipe, batch)
         try:
             chosen = select(recipe.model_copy(update={"warmup": 0}), batch, recorded.step)
-        except KeyError as error:  # a plugin that uses a statistic it does not name
+        except KeyError as error:  # a plugin uses a statistic that it does not declare
             missing[method.name] = why_missing(method.name, str(error.args[0]))
             continue
         same = method.name == run_method and np.array_equal(chosen.kept, recorded.kept)
@@ -101,7 +101,7 @@ def open_step(
     by: str | None = None,
     model: str | None = None,
 ) -> "StepView":
-    """Return a recorded step of a run, by default the last. UserError for what is not there."""
+    """Return a recorded step, by default the last. UserError for unknown steps and methods."""
     steps = find_recordings(run)
     recorded = read_step(run, steps, max(steps) if step is None else step)
     return view_of(recorded, methods, by, model)
@@ -110,13 +110,13 @@ def open_step(
 def view_of(
     recorded: RecordedStep, methods: Sequence[str], by: str | None, model: str | None
 ) -> "StepView":
-    """Return what the `methods` keep of a step; see `open_step`."""
+    """Return a recorded step with the selections of `methods`; see `open_step`."""
     selected = select_all(recorded, methods)
     return StepView(recorded, *selected, decoder(recorded, model), methods, by, model)
 
 
 def overlap(a: BoolArray, b: BoolArray) -> float | None:
-    """Return the Jaccard overlap of two masks; None where both are empty."""
+    """Return the Jaccard overlap of two masks; None if both are empty."""
     either = int((a | b).sum())
     return int((a & b).sum()) / either if either else None
 
@@ -130,7 +130,7 @@ class StepView:
     missing: dict[str, str]
     decode: Decode | None
     methods: Sequence[str] = ()
-    """Those that the user named, as the shading and the model, whose tokenizer is taken."""
+    """The methods that the user named; so are the shading `by` and the tokenizer's `model`."""
     by: str | None = None
     model: str | None = None
     _texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
@@ -147,8 +147,8 @@ class StepView:
 
     @property
     def shown(self) -> str:
-        """The method marked at first: the first that the user named, else what was trained; if that
-        was every token, the run's method."""
+        """The method whose tokens are marked first: the first that the user named, or `trained`, or
+        if that kept every token, the run's method."""
         names = [selection.name for selection in self.selections]
         if named := [name for name in self.methods if name in names]:
             return named[0]
@@ -163,16 +163,16 @@ class StepView:
         return view_of(step, self.methods, self.by, self.model)
 
     def _shading(self, by: str | None) -> str:
-        """Return `by`, or the first shading there is. UserError for one that was not recorded."""
+        """Return `by`, or the first available shading. UserError if `by` was not recorded."""
         if by is None or by in self.shadings:
             return by or self.shadings[0]
         if by not in SHADINGS:
             raise unknown("shading", by, SHADINGS, "one of " + ", ".join(SHADINGS))
-        hint = "record.uniqueness=true records it" if by == "uniqueness" else "ictcli inspect --by"
+        hint = "record.uniqueness=true records it" if by == "uniqueness" else "try another --by"
         raise UserError(f"The {by} of these tokens was not recorded.", hint)
 
     def _prompt(self, prompt: int | None) -> int:
-        """Return a prompt; if None, the first whose rewards differ."""
+        """Return the number of a prompt, from 1; if None, of the first whose rewards differ."""
         if prompt is None:
             signal = (self.recorded.batch.advantage != 0).reshape(self.prompts, -1).any(axis=1)
             return int(signal.argmax()) + 1
@@ -258,8 +258,8 @@ class StepView:
         }
 
     def _top(self, values: FloatArray) -> float:
-        known = values[self.recorded.batch.rollouts.valid]
-        return max(float(known[np.isfinite(known)].max(initial=0.0)), 1e-12)
+        valid = values[self.recorded.batch.rollouts.valid]
+        return max(float(valid[np.isfinite(valid)].max(initial=0.0)), 1e-12)
 
 
 def _numbers(values: FloatArray) -> Numbers:

@@ -83,4 +83,4 @@ def test_no_other_engine_resumes_a_run(ictcli: Processes, trained: Path, tmp_pat
     (run / "summary.json").unlink()
     recipe = re.sub(r'(?m)^backend = "\w+"', 'backend = "mlx"', (run / "recipe.toml").read_text())
     (run / "recipe.toml").write_text(recipe)
-    assert "by another engine" in ictcli.refused("resume", "run", "--trust")
+    assert "Another engine saved" in ictcli.refused("resume", "run", "--trust")

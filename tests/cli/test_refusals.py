@@ -43,7 +43,7 @@ TYPED = {
     "generate builtin:chain ''": "The prompt is empty. prompts look like ",
     "generate builtin:chain x=3": "ictcli generate --help; a prompt that looks like KEY=VALUE",
     "generate builtin:chain 3 + 4=": "put the prompt in quotes",
-    f"generate builtin:chain {'1+' * 200}1=": "no room in the model's context of 256",
+    f"generate builtin:chain {'1+' * 200}1=": "no room for an answer in the model's context of 256",
     "generate builtin:chain \udcff": "not UTF-8",
     "train chain model={} --run \udcff": "not UTF-8",
     f"train chain model={{}} --run {'n' * 300}": f"File name too long ({'n' * 300}). check",

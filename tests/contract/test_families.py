@@ -81,9 +81,9 @@ def test_what_takes_no_adapters_is_said(
 ) -> None:
     folder = make("Falcon-H1", tmp_path / "falcon")
     named = LORA.model_copy(update={"targets": ("q_proj", "out_proj")})
-    with refused("peft puts no adapter on out_proj", "falcon_h1", hint="leave it out"):
+    with refused("peft cannot adapt out_proj", "falcon_h1", hint="leave it out"):
         make_engine(folder, SMOOTH, named)
     if engine_name == "torch":
         folder = make_kind(tmp_path / "gpt2", "gpt2", n_embd=32, n_layer=2, n_head=4)
-        with refused("gpt2 have no layer that takes adapters", hint="adapter.kind=none"):
+        with refused("gpt2 have no layer that can be adapted", hint="adapter.kind=none"):
             make_engine(folder, SMOOTH, LORA)

@@ -134,7 +134,7 @@ def test_no_room_before_a_pass_ends_the_run() -> None:
         raise MemoryError("no room")
 
     budget = Budget(EngineSettings(), lambda error: isinstance(error, MemoryError))
-    with refused("before a pass began", ": no room", kind=RunFailedError):
+    with refused("before the first pass", ": no room", kind=RunFailedError):
         budget.passing(work)
     assert len(calls) == 1
     assert budget.state() == {}

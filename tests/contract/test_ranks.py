@@ -42,7 +42,7 @@ def test_all_work_within_the_budget_of_the_rank_that_shrank_most() -> None:
     engine: Any = SimpleNamespace(budget=budget, ranks=ranks)
     own, other = DataParallel.agreed(engine, lambda: (budget.tokens, budget.rows))
     assert (own, other) == ((16, 128), "another's")
-    assert len(said) == 2 and "ran out on another process" in said[0]
+    assert len(said) == 2 and "ran out in another process" in said[0]
 
 
 RANKED = {"RANK": "0", "WORLD_SIZE": "8", "LOCAL_RANK": "3", "MASTER_ADDR": "here"}
