@@ -1,8 +1,8 @@
-"""Keys and values that recipes had before: what to write instead.
+"""Keys and values that earlier versions had, and what to write instead.
 
-A recipe that names one is refused with a sentence. A run's recipe holds every key, so old keys
-without effect are dropped when it is read; a run that used one is listed, shown, evaluated and
-exported, and is not resumed."""
+A recipe that uses one is refused with a hint. The recipe of an old run contains every key, so there
+they are dropped. A run whose results depended on one can be shown, evaluated and exported, but not
+resumed."""
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
@@ -12,20 +12,22 @@ from ictcli.algorithm.methods import METHODS
 from ictcli.errors import UserError
 
 ANY = object()
-"""Among values: every value."""
+"""Stands for every value of a key."""
 
 
 @dataclass(frozen=True)
 class Gone:
+    """A removed key, or values of a key that were removed."""
+
     key: str
     instead: str
-    """What to write in its place."""
+    """Hint: what to write instead."""
     values: tuple[Any, ...] = (ANY,)
-    """The values that are gone."""
+    """The removed values."""
     idle: tuple[Any, ...] = ()
-    """Those of them with which a run did nothing that it does not do now."""
+    """The removed values that had no effect, so that a run with them can be resumed."""
     now: Any = None
-    """The value read in their place in a run's recipe; None: the key's default."""
+    """The value that replaces a removed one in a run's recipe; None = the key's default."""
 
     def names(self, value: object) -> bool:
         return ANY in self.values or value in self.values
@@ -72,35 +74,37 @@ GONE = (
 
 
 def refuse(data: Mapping[str, Any], source: str) -> None:
-    """Raise UserError if a recipe's tables name a key or a value that is gone."""
-    for gone, _, _, value in _found(data):
+    """Raise UserError if a recipe's tables contain a removed key or value."""
+    for gone, _, _, value in _occurrences(data):
         shown = f" = {value!r}" if ANY not in gone.values else ""
         raise UserError(f"{source}: {gone.key}{shown} is gone.", gone.instead)
 
 
 def dropped(data: MutableMapping[str, Any]) -> list[str]:
-    """Take what is gone out of a run's recipe, in place; the keys that the run had used."""
+    """Drop or replace removed keys and values in a run's recipe, in place. Return those that had an
+    effect on the run, as `key = value`."""
     used: list[str] = []
     if isinstance(data.get("method"), str):
         data["method"] = {"name": data["method"]}
-    for gone, table, key, value in [*_found(data)]:
+    for gone, table, key, value in [*_occurrences(data)]:
         if ANY not in gone.idle and value not in gone.idle:
             used.append(f"{gone.key} = {value!r}")
         if isinstance(table[key], list) and table[key] != value:
-            table[key] = [each for each in cast(list[object], table[key]) if each != value]
+            table[key] = [item for item in cast(list[object], table[key]) if item != value]
         elif gone.now is None:
             del table[key]
         else:
             if gone.key == "method.name":
-                table.clear()  # its options
+                table.clear()  # the old method's options
             table[key] = gone.now
     return used
 
 
-def _found(
+def _occurrences(
     data: Mapping[str, Any],
 ) -> Iterator[tuple[Gone, MutableMapping[str, Any], str, object]]:
-    """Yield what is gone in a recipe: its place, and its value or each item of a list."""
+    """Yield each removed key or value of a recipe: its entry in `GONE`, the table and key where it
+    is, and the value (of a list, each removed item)."""
     for gone in GONE:
         head, _, key = gone.key.rpartition(".")
         table: Any = data
@@ -113,7 +117,7 @@ def _found(
         table = cast(dict[str, Any], table)
         value: Any = table[key]
         if gone.key == "method.name" and (data.get("plugins") or value in METHODS):
-            continue  # a plugin brings it
+            continue  # a plugin may define this method
         parts: list[object] = [value]
         if isinstance(value, list) and ANY not in gone.values:
             parts = cast(list[object], value)
