@@ -75,9 +75,7 @@ def read_template(template: str, base: Path) -> str:
     except UnicodeDecodeError as error:
         raise UserError(f"{template} is not UTF-8: {error}.", "save it as UTF-8") from error
     if QUESTION not in text:
-        raise UserError(
-            f"{template} does not contain {QUESTION}.", "put it where the question goes"
-        )
+        raise UserError(f"{template} has no {QUESTION} in it.", "put it where the question goes")
     return text.replace("\r\n", "\n").removesuffix("\n")
 
 

@@ -33,40 +33,34 @@ class Gone:
         return ANY in self.values or value in self.values
 
 
-PLUGIN = "a plugin of examples/methods brings it, and its README.md says which"
+PLUGIN = "load the plugin of examples/methods that has it; README.md there says which"
 CONTEXTS = tuple(f"context:{n}" for n in range(1, 100))
 MOVED = (
     *("gmts", "rsi", "quadrants", "lp_reg", "wapo", "nat", "stare", "tempo", "gtpo", "eapo"),
     *("pepo", "taco", "maxrl"),
 )
 GONE = (
-    Gone("eval.temperatures", "ictcli eval --temperatures asks at other temperatures", idle=(ANY,)),
+    Gone("eval.temperatures", "ictcli eval --temperatures samples at several", idle=(ANY,)),
     Gone("curriculum", "leave it out: each epoch has a random order", idle=("none",)),
     *(
-        Gone(f"{table}columns.difficulty", "leave it out: no order goes by it", idle=(ANY,))
+        Gone(f"{table}columns.difficulty", "leave it out: problems have no order", idle=(ANY,))
         for table in ("", "eval.", "sft.")
     ),
-    Gone("method.reference", "position, response or group says what u compares with", CONTEXTS),
-    Gone(
-        "method.min_entropy",
-        "method.max_prob leaves out sure tokens",
-        idle=(0.0, 0),
-    ),
+    Gone("method.reference", "use position, response or group", CONTEXTS),
+    Gone("method.min_entropy", "method.max_prob leaves out near-certain tokens", idle=(0.0, 0)),
     Gone("method.name", PLUGIN, MOVED, now="grpo"),
-    Gone(
-        "method.name", "--methods of ictcli compare lists what there is", ("sc_grpo",), now="grpo"
-    ),
+    Gone("method.name", "ictcli methods lists the methods", ("sc_grpo",), now="grpo"),
     Gone("engine.backend", 'engine.backend = "torch"', ("trl",), idle=("trl",), now="torch"),
     Gone("engine.vllm_memory", "leave it out", idle=(0.3,)),
     Gone("engine.importance_cap", "leave it out", idle=(3.0,)),
     Gone("engine.shard", "engine.shard = true", ("blocks",), now=False),
     Gone("engine.sampler", 'engine.sampler = "own" or "vllm"', ("int8", "transformers"), now="own"),
-    Gone("engine.vllm_server", 'engine.sampler = "vllm" runs it in the process', idle=("",)),
-    Gone("engine.micro_batch", "engine.micro_tokens says how much a pass takes"),
+    Gone("engine.vllm_server", 'engine.sampler = "vllm" runs vLLM in the same process', idle=("",)),
+    Gone("engine.micro_batch", "engine.micro_tokens limits the tokens of a pass"),
     Gone("record.probe_every", "leave it out: no step is probed", idle=(ANY,)),
     Gone("record.probe_positions", "leave it out: no step is probed", idle=(ANY,)),
     Gone("adapter.kind", 'adapter.kind = "lora"', ("dora",), now="lora"),
-    Gone("adapter.seed", "leave it out: adapters begin by the run's seed"),
+    Gone("adapter.seed", "leave it out: the run's seed initialises the adapters"),
     Gone("optimizer.kind", "leave it out: AdamW is the optimiser", idle=("adamw",)),
     Gone("optimizer.decay_steps", "linear and cosine reach 0 at the last step", idle=(0,)),
     Gone("log", 'log = ["tensorboard"] or ["wandb"]', ("trackio",), idle=("trackio",)),

@@ -1,4 +1,4 @@
-"""The metrics of a step: the meaning, unit and label of each, when it is recorded, where it is shown.
+"""The metrics of a step: their meanings, units and labels, when and where each is shown.
 
 The console, the comparison report, the reference and the choice of the best checkpoint all use the
 list in `StepMetrics`.
@@ -148,7 +148,7 @@ class StepMetrics(RunRecord):
         return {name: value for name in names if (value := self.value(name)) is not None}
 
     def value(self, name: str) -> float | None:
-        """Return a metric by its name, which may be an evaluation's (eval/pass@1); None if absent."""
+        """Return a metric by its name, or an evaluation's (eval/pass@1); None if absent."""
         value = getattr(self, name, None)
         return value if isinstance(value, int | float) else None
 
