@@ -32,7 +32,7 @@ from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options
     default=3,
     show_default=True,
     type=click.IntRange(1),
-    help="Runs per value of --tune.",
+    help="Runs per tuned value.",
 )
 @click.option("--baseline", help="Compare each method with this one.  [default: grpo]")
 @click.option("--contrast", metavar="A:B,C:D", help="Compare these pairs of methods instead.")
@@ -41,7 +41,7 @@ from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options
     default=1,
     show_default=True,
     type=click.IntRange(1, 64),
-    help="Number of runs at once.",
+    help="Runs in parallel.",
 )
 @BACKEND
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the comparison's runs.")

@@ -32,12 +32,14 @@ def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float,
     "names",
     help="Benchmarks, separated by commas.  [default: what the run was evaluated on]",
 )
-@click.option("--n", type=click.IntRange(1), help="Samples a problem.  [default: 16, or the run's]")
+@click.option(
+    "--n", type=click.IntRange(1), help="Samples per problem.  [default: 16, or the run's]"
+)
 @click.option(
     "-k", "--k", callback=_numbers(int), help="k of pass@k.  [default: 1,2,4, ... n, or the run's]"
 )
 @click.option(
-    "--temperatures", callback=_numbers(float), help="More sampling temperatures.  [default: 0]"
+    "--temperatures", callback=_numbers(float), help="More temperatures to sample at.  [default: 0]"
 )
 @click.option("--limit", type=click.IntRange(1), help="Evaluate only this many problems.")
 @click.option(

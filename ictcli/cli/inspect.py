@@ -41,9 +41,9 @@ def command(
 ) -> int:
     """Look at the recorded rollouts of a run.
 
-    Tokens are shaded by uniqueness, and marked if the method kept (trained) them. With --method,
-    other methods show which tokens of these rollouts they would have kept. On a terminal you move
-    with keys; elsewhere one group of rollouts is printed.
+    Tokens are shaded by uniqueness, and marked if the method kept (trained) them. Other methods
+    show which tokens of these rollouts they would have kept. On a terminal you move with keys;
+    elsewhere one group of rollouts is printed.
 
     --branches shows, over all groups, how often each method keeps branches (tokens at which
     responses to one prompt diverge) and tokens that the model is sure of. For a MODEL and

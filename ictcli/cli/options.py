@@ -29,7 +29,7 @@ TRUST = click.option(
     is_flag=True,
     expose_value=False,
     callback=_trust,
-    help="Allow code that the run's recipe names to run: its plugins, verifier, model.",
+    help="Allow the code that a run's recipe names: its plugins, verifier, model.",
 )
 """--trust: `ictcli.files.gate` then runs the code named by the recipe of any run."""
 
