@@ -141,8 +141,7 @@ def run() -> int:
 
 
 def _run() -> int:
-    """Run the command, print its error if any, and return the exit code. OSError if stdout cannot
-    be written."""
+    """Run the command, print any error, and return the exit code. OSError if stdout fails."""
     try:
         result = _command()
     except UserError as error:

@@ -64,8 +64,7 @@ def license_of(base: str, run: Path | None = None) -> str | None:
 
 
 def chats(base: str, run: Path | None = None) -> bool:
-    """Return whether the base model's tokenizer has a chat template; False if its files are not on
-    this machine."""
+    """Return whether the base model has a chat template; False if it is not on this machine."""
     folder = files_of(base, run)
     if folder is None or (folder / "chat_template.jinja").is_file():
         return folder is not None

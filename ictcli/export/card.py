@@ -82,8 +82,7 @@ class Asked:
 
 
 def asked_by(run: Path) -> Asked:
-    """Return how a run prompts its model. If its recipe or data can no longer be read, the prompts
-    are those of mathematics."""
+    """Return how a run prompts its model; as in mathematics if its recipe or data is gone."""
     settings, domain, question = EvaluationSettings(), None, QUESTION
     try:
         file, settings, _ = settings_of(run)

@@ -109,8 +109,7 @@ class Trained:
 
 
 def trained_by(run: Path, checkpoint: str | None, backend: str | None) -> Trained:
-    """Return the trained weights of a run. UserError if it is not finished, or if there is no such
-    checkpoint."""
+    """Return the trained weights of a run. UserError if it is unfinished or lacks `checkpoint`."""
     file = read_run(run)
     recipe = load_recipe(file)
     saved = pick(run, checkpoint) if checkpoint else None

@@ -80,8 +80,7 @@ class PromptSettings(Table):
     suffix: str | None = None
     """Text after the question; default: the task's, or none with your own template."""
     thinking: Literal["on", "off"] | None = None
-    """Turn the model's thinking mode on or off: the chat template's `enable_thinking`. Default: as
-    the template does."""
+    """Turn thinking on or off (the chat template's `enable_thinking`); default: the template's."""
     template_args: dict[str, JsonValue] | None = None
     """Other arguments to pass to the chat template."""
     examples: tuple[Example, ...] = Field(default=(), strict=False)
@@ -124,8 +123,7 @@ class SftSettings(Table):
 
     data: str | None = None
     """Examples with a prompt and a response: a .jsonl, .json, .csv or .parquet file, a folder saved
-    by `save_to_disk`, or `hub:owner/name`. Held-out problems are left out. Default: no supervised
-    steps."""
+    by `save_to_disk`, or `hub:owner/name`. Held-out problems are left out. Default: none."""
     steps: int = Field(default=20, ge=0)
     """Number of supervised steps, each one optimiser update."""
     batch: int = Field(default=16, ge=1)
@@ -136,8 +134,7 @@ class SftSettings(Table):
     """Columns of `sft.data`. `response` is the text to train on; default: the assistant's last
     message, a response, completion or solution, or the answer in a box."""
     hub: HubSettings = HubSettings()
-    """Part to use of a data set `hub:owner/name` in `sft.data`; `sft.hub.split` also applies to a
-    folder."""
+    """Part to use of `sft.data` if it is `hub:owner/name`, or a folder (`hub.split` only)."""
 
 
 Signal = Literal["true", "random", "format"]
@@ -163,8 +160,7 @@ class RewardSettings(Table):
     overlong: float = Field(default=0.0, ge=0)
     """Weight of DAPO's soft penalty on responses close to max_tokens (arXiv 2503.14476)."""
     overlong_buffer: int = Field(default=0, ge=0)
-    """Number of tokens before max_tokens over which the overlong penalty grows; 0 = a fifth of
-    max_tokens."""
+    """Number of tokens below max_tokens in which that penalty grows; 0 = a fifth of max_tokens."""
     length: float = Field(default=0.0, ge=0)
     """Weight of the length penalty: response tokens / max_tokens."""
     signal: Signal = "true"
@@ -235,22 +231,18 @@ class EvalSettings(Table):
     temperature: float | None = Field(default=None, ge=0)
     """Sampling temperature; 0 = greedy. Default: the recipe's `temperature`."""
     verifier: str | None = None
-    """Verifier that judges evaluations, named as in `reward.verifier`; default: the benchmark's, or
-    else that of training."""
+    """Verifier of evaluations (as `reward.verifier`); default: the benchmark's, else training's."""
     bench: str | None = None
     """Problems to evaluate on: a benchmark, a .jsonl, .json, .csv or .parquet file, a folder saved
-    by `save_to_disk`, or `hub:owner/name`. They are left out of training. Default: the task's
-    held-out problems."""
+    by `save_to_disk`, or `hub:owner/name`; never trained on. Default: the task's held-out part."""
     holdout: int = Field(default=HOLDOUT, ge=2)
-    """Without `eval.bench`, one in this many problems of your own data set is held out, chosen by a
-    hash of its text."""
+    """Without `eval.bench`, one in this many problems of your own data set is held out."""
     data: str | None = None
     """File to use instead of the benchmark's data on the hub, with the same columns."""
     columns: ColumnSettings = ColumnSettings()
     """Columns of `eval.bench`, if it is a file, a folder or `hub:owner/name`."""
     hub: HubSettings = HubSettings()
-    """Part to use of a data set `hub:owner/name` in `eval.bench`; `eval.hub.split` also applies to
-    a folder."""
+    """Part to use of `eval.bench` if it is `hub:owner/name`, or a folder (`hub.split` only)."""
     skip: int = Field(default=0, ge=0)
     """Number of held-out problems to skip at the start."""
 

@@ -46,8 +46,7 @@ def read_files(data: dict[str, Any], base: Path) -> None:
 
 
 def _absolute(value: Any, base: Path, exists: Callable[[Path], bool]) -> Any:
-    """Return a path, or the path in `FILE.py:function`, made absolute if it exists; any other value
-    unchanged."""
+    """Make a path, or that in `FILE.py:function`, absolute if it exists; keep any other value."""
     if not isinstance(value, str) or not value:
         return value
     name, colon, function = value.rpartition(":") if ".py:" in value else (value, "", "")
@@ -104,8 +103,7 @@ OF_RUNS = ("manifest.json", "environment.json", "metrics.jsonl", "checkpoints")
 
 
 def is_of_run(path: Path) -> bool:
-    """Return whether a file is the recipe.toml of a run folder, so that a stranger may have written
-    it."""
+    """Return whether a file is the recipe.toml of a run folder, maybe written by a stranger."""
     beside = (path.parent / name for name in OF_RUNS)
     return path.name == "recipe.toml" and any(file.exists() for file in beside)
 

@@ -1,8 +1,7 @@
 """Keys and values that earlier versions had, and what to write instead.
 
-A recipe that uses one is refused with a hint. The recipe of an old run contains every key, so there
-they are dropped. A run whose results depended on one can be shown, evaluated and exported, but not
-resumed."""
+A recipe that uses one is refused with a hint. In the recipe of an old run, which contains every
+key, they are dropped. If the run depended on one, it can be evaluated and exported, not resumed."""
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass

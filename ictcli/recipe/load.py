@@ -41,8 +41,7 @@ class RecipeFile:
     data: Mapping[str, Any]
     """The recipe's tables, which must not be changed."""
     own: bool = False
-    """Whether the code that the recipe names may run. False for the recipe of a run folder, which
-    may come from a stranger."""
+    """Whether code named in the recipe may run; not for a run's recipe, maybe of a stranger."""
 
     def __str__(self) -> str:
         return self.source

@@ -138,8 +138,7 @@ class StepMetrics(RunRecord):
     lr: Annotated[Figure, Metric()] = None
     """Learning rate."""
     sampler_gap: Annotated[Figure, Metric("nats", "gap")] = None
-    """Largest difference between the sampler's and the model's log-probability of a token, at the
-    step's first update."""
+    """Largest difference between the sampler's and the model's log-probability of a token."""
 
     @property
     def rewards(self) -> dict[str, float]:

@@ -36,8 +36,7 @@ class Recipe(Table):
     """All settings of a run: the most used keys at the top level, the others in tables."""
 
     model: str = Field(min_length=1)
-    """Model to train: a model folder, a hub id, `builtin:chain`, `builtin:ledger`, or the folder of
-    an earlier run."""
+    """Model to train: a folder, a hub id, `builtin:chain`, `builtin:ledger`, or an earlier run."""
     task: str = Field(min_length=1)
     """Problems to train on: chain, ledger (-easy, -echo, -drift), gsm8k, math, a plugin's task, a
     .jsonl, .json, .csv or .parquet file, a folder saved by datasets' `save_to_disk`,
@@ -71,13 +70,11 @@ class Recipe(Table):
     entropy: float = Field(default=0.0, ge=0)
     """Coefficient of the entropy bonus, at the sampling temperature; 0 = off."""
     data: str | None = None
-    """Data to use instead of the task's own: a file, a folder saved by `save_to_disk`, or
-    `hub:owner/name`."""
+    """Data to use instead of the task's: a file, a `save_to_disk` folder, or `hub:owner/name`."""
     columns: ColumnSettings = ColumnSettings()
     """Columns of `data`, or of `task` if it is a file, a folder or `hub:owner/name`."""
     hub: HubSettings = HubSettings()
-    """Part to use of a data set `hub:owner/name` in `data` or `task`; `hub.split` also applies to a
-    folder."""
+    """Part to use of `data` or `task` if it is `hub:owner/name`, or a folder (`hub.split` only)."""
     sft: SftSettings = SftSettings()
     """Supervised steps before training."""
     reward: RewardSettings = RewardSettings()
@@ -171,8 +168,7 @@ class Recipe(Table):
 
 
 def data_name(task: str, data: str | None) -> str:
-    """Return the name of a run's data set: that of the user's file or folder, `hub:owner/name`, or
-    the task's name."""
+    """Return a data set's name: of the user's file or folder, `hub:owner/name`, or the task's."""
     name = data or task
     return name if name.startswith("hub:") else PurePath(name).name
 

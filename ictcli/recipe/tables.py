@@ -35,8 +35,7 @@ class EngineSettings(Table):
     saves memory but is less exact. Adapters and statistics are always float32."""
     kernels: Literal["auto", "avx2", "avx512", "onednn", "plain"] = "auto"
     """Kernels for large matrix products on a CPU, with torch (docs/speed.md). auto = avx512 or avx2
-    if the CPU supports it (Linux), else onednn on x86, else plain = PyTorch's default. A resumed
-    run keeps its kernels."""
+    if the CPU has it (Linux), else onednn on x86, else plain = PyTorch's own. Kept on a resume."""
     threads: int = Field(default=0, ge=0, le=1024)
     """Number of CPU threads; 0 = the library's default."""
     rows: int = Field(default=512, ge=1)
