@@ -64,7 +64,7 @@ OTHERS = {
     **dict.fromkeys(("merge", "convert", "push", "upload"), "export"),
     **dict.fromkeys(("ls", "list", "show", "status"), "runs"),
 }
-"""Names that other programs use for a command, and ours."""
+"""Maps other programs' names of commands to ours."""
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -212,7 +212,7 @@ def _command() -> Any:
 
 
 def fail(message: str, hint: str, code: int) -> int:
-    """Print an error message, a blank line and the hint on stderr; return the exit code `code`."""
+    """Print an error message, a blank line and the hint on stderr; return the exit `code`."""
     text = wrapped(f"error: {one_line(message)}", sys.stderr) + "\n"
     text += f"\nhint: {one_line(hint)}\n" if hint else ""
     with contextlib.suppress(OSError):  # stderr may be closed

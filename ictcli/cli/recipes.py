@@ -77,7 +77,7 @@ def cp(name: str, target: Path) -> None:
     if path.exists():
         raise UserError(f"{path} exists already.", "choose another name")
     text = recipe_text(source)
-    for data in sorted(source.parent.glob("data/*")):  # relative to the recipe: write whole paths
+    for data in sorted(source.parent.glob("data/*")):  # paths in the copy become absolute
         text = text.replace(f'"data/{data.name}"', json.dumps(str(data.resolve())))
     write_text(path, text)
     narrate(f"{path} is yours to change; {typed('train', path)}")

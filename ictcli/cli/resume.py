@@ -20,7 +20,7 @@ GRACE_S = 4.0
 @click.argument("folder", metavar="RUN", **RUN)
 @click.argument("overrides", nargs=-1, metavar="[steps=N]")
 @json_option(help="Print the summary as JSON.")
-@click.option("--end-with-stdin", is_flag=True, hidden=True)  # for the processes of compare --jobs
+@click.option("--end-with-stdin", is_flag=True, hidden=True)  # used by compare --jobs
 @TRUST
 @process_options
 def command(

@@ -99,8 +99,8 @@ def _plan(recipe: Recipe, memory: float, *, as_json: bool) -> None:
 
 
 def _begin(folder: Path | None, name: str, recipe: Recipe) -> Run:
-    """Create a run in `folder`, by default in one in runs/ with this name. If torchrun restarted
-    its processes, open the run that they began instead."""
+    """Create a run in `folder`, by default a new one in runs/ named after `name`, the method and
+    the seed. If torchrun restarted its processes, open the run that they began instead."""
     from ictcli.compare.design import slug
     from ictcli.console.lines import narrate
     from ictcli.errors import UserError

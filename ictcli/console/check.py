@@ -29,7 +29,7 @@ class Shown:
             self._prompt(part)
         else:
             self._answer(part)
-        sys.stdout.flush()  # a pipe shows answers as they come, too
+        sys.stdout.flush()  # so that a pipe, too, shows each answer at once
 
     def _training(self, training: Training) -> None:
         train = counted(training.train, "problem") if training.train else "problems made as needed"

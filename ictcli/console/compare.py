@@ -51,8 +51,8 @@ def planned(estimate: ComparisonEstimate, jobs: int, *, as_json: bool) -> None:
 def comparison(
     c: Comparison, folder: Path, said: Collection[str], *, as_json: bool, details: bool
 ) -> None:
-    """Print the result of a comparison as JSON, or as a table and a sentence, with `details` also
-    the differences. Notes in `said`, which were printed before, are left out."""
+    """Print the result of a comparison as JSON, or as a table and a sentence; with `details`, also
+    the table of differences. Notes in `said`, which were printed before, are left out."""
     if as_json:
         print_json(c.model_dump(mode="json"))
         return
@@ -70,8 +70,8 @@ def comparison(
 
 @contextlib.contextmanager
 def status(*, drawn: bool) -> Generator[Callable[[str], None]]:
-    """Yield a function that shows a text as the status line on a terminal, in place of the last
-    one; an empty text removes the line. Without a terminal it does nothing."""
+    """Yield a function that shows a text as the status line on a terminal, instead of the previous
+    text; an empty text removes the line. Without a terminal it does nothing."""
     screen = Screen(stderr=True)
     if not (drawn and screen.is_terminal and not screen.is_dumb_terminal):
         yield lambda text: None

@@ -1,4 +1,4 @@
-"""`ictcli inspect` on a terminal: keys move through a recorded run."""
+"""The interactive `ictcli inspect`: a view of recorded rollouts that the user moves with keys."""
 
 from collections.abc import Callable
 from functools import partial

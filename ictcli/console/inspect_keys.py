@@ -45,7 +45,7 @@ def read(seconds: float) -> list[str]:
 
 @contextlib.contextmanager
 def raw() -> Generator[None]:
-    """Let stdin be read key by key, without echo, in the context. Ctrl-C still interrupts; Ctrl-Z
+    """Context in which stdin can be read key by key, without echo. Ctrl-C still interrupts; Ctrl-Z
     does nothing. The terminal is always restored at the end, also on SIGTERM and SIGHUP."""
     import termios
     import tty

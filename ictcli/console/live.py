@@ -56,7 +56,7 @@ def sparkline(
 
 
 def observer(recipe: Recipe, folder: Path, *, live: bool = True) -> Observer:
-    """Return the observer that draws the live view, or without a terminal prints lines."""
+    """Return an observer that draws the live view or, if stderr is no terminal, prints lines."""
     err = Screen(stderr=True)
     drawn = live and err.is_terminal and not err.is_dumb_terminal
     return (LiveObserver if drawn else PlainObserver)(recipe, folder)

@@ -114,7 +114,7 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
         reached = f"step {best.step} by {best.metric} ({figure(best.value)})"
         narrate(f"best:  {reached}: {command('export', folder, checkpoint='best')}")
     for name in recipe.log:
-        if (folder / name).exists():  # it was opened
+        if (folder / name).exists():  # the tracker was started
             narrate(f"log:   {where_to_look(name, folder)}")
     narrate(*(f"next:  {line}" for line in next_commands(folder, "finished", earlier)))
 

@@ -45,7 +45,7 @@ def stdout_width() -> int | None:
 
 
 def print_json(data: Any, indent: int | None = 2) -> None:
-    """Print strict JSON: nan and inf become null; characters not in stdout's encoding, escapes."""
+    """Print strict JSON: nan and inf as null, characters outside stdout's encoding as escapes."""
     plain = not (sys.stdout.encoding or "").lower().startswith("utf")
     text = json.dumps(finite(data), indent=indent, ensure_ascii=plain, allow_nan=False)
     output(*escaped(text, wide="").split("\n"))

@@ -14,7 +14,7 @@ from ictcli.runs.records import RecipeRecord
 from ictcli.runs.trained import run_of
 
 DEEPEST = 8
-"""Maximum number of runs to follow, each trained from the one before."""
+"""Maximum number of runs to follow back to the original base model."""
 
 
 def names_of(model: str, run: Path, deep: int = DEEPEST) -> tuple[str, str | None]:

@@ -83,8 +83,8 @@ def measure(
 
 
 def _recorded(run: Path, step: int | None, shape: ModelShape) -> Rollouts | None:
-    """Return up to `RESPONSES` responses of the last step recorded until `step`, else of the first
-    recorded one; None if there are none that the model can process."""
+    """Return up to `RESPONSES` responses of the last recorded step up to `step`, or of the first if
+    all are later; None if there are none that the model can process."""
     files = numbered(run / "rollouts", r"step-(\d+)\.safetensors")
     before = [path for number, path in files if step is None or number <= step]
     if not files:

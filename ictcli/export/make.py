@@ -74,7 +74,7 @@ class Trained:
         return self.run / "adapter" if self.recipe.adapters and not self.saved else None
 
     def place(self, *, merge: bool) -> Path:
-        """Return the default folder for an export; `merge`: of a whole model."""
+        """Return the default folder of an export; with `merge`, that of a whole model."""
         which = "model" if (merge if self.recipe.adapters else self.saved) else "export"
         return self.run / (f"{which}-{self.saved.name}" if self.saved else which)
 
@@ -171,9 +171,9 @@ def _blocks(adapter: Path, run: Path) -> int:
 
 
 def export_model(trained: Trained, out: Path, layout: Layout | None) -> tuple[str, Kept]:
-    """Write a whole model to `out`, which transformers and mlx-lm can load: adapters are merged,
-    else RUN/model is copied. Return notes on what was not written (may be empty), and how much of
-    training's effect the model preserves."""
+    """Write a whole model, which transformers and mlx-lm can load, to `out`: with adapters merged,
+    or, without adapters, a copy of RUN/model. Return notes on what was not written (maybe empty),
+    and how much of training's effect the model preserves."""
     with new_folder(out) as folder:
         if trained.saved or trained.adapter:
             with tempfile.TemporaryDirectory(dir=folder) as temporary:
@@ -194,8 +194,7 @@ def export_model(trained: Trained, out: Path, layout: Layout | None) -> tuple[st
 
 
 def merge_base(model: str, say: Callable[[str], None]) -> None:
-    """If `model`, from which a new run will train, is a run with unmerged adapters, merge them into
-    RUN/model. Otherwise do nothing."""
+    """If `model` is a run with unmerged adapters, merge them into RUN/model, to train from it."""
     run = typed_path(model)
     if is_run(run) and exported(run, whole=True) == run / "adapter":
         say(f"merging the adapters of {run} into {run / 'model'}")

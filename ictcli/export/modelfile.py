@@ -105,7 +105,7 @@ def _chat(tokenizer: Any, asked: Asked, bos: str) -> str | None:
     these texts differ in a longer conversation.
     """
     if "strftime" in str(tokenizer.chat_template):
-        return None  # it writes today's date
+        return None  # the template writes today's date
     between = partial(_between, tokenizer, asked.settings.prompt.template_arguments)
     begin = between("user")
     longer = between("user", "assistant", "user", "assistant", "user")

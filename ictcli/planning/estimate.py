@@ -27,7 +27,7 @@ class MemoryEstimate:
     tokens: int
     """Number of prompt and response tokens in a step."""
     phases: dict[str, Parts]
-    """The parts of memory in use while sampling, evaluating and updating, by phase."""
+    """Bytes by part, for each phase: sampling, evaluating, updating."""
 
     def peak(self, phase: str = "") -> float:
         """Return the peak in bytes of one phase, or of the whole run if `phase` is empty."""

@@ -17,7 +17,7 @@ RAM_SHARE = 0.75
 """Share of a machine's memory that a run may use: about Metal's recommended working set."""
 CGROUP = "/sys/fs/cgroup"
 NVIDIA_SMI_TIMEOUT = 5
-"""Seconds."""
+"""Seconds to wait for nvidia-smi."""
 
 
 @dataclass(frozen=True)

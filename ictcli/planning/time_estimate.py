@@ -9,7 +9,7 @@ from ictcli.tables.numbers import counted
 from ictcli.text import duration
 
 RECENT = 20
-"""Number of last steps whose mean duration is used: responses change in length in training."""
+"""Number of last steps whose mean duration is used, as response lengths change in training."""
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,9 @@ class ColumnSettings(Table):
     """Column of the question: a text, or messages with roles. Default: prompt, question or problem,
     else messages or conversations."""
     gold: str | None = None
-    """Column of the correct answer: the text after `####`, or in the last box, or else all of it.
+    """Column of the correct answer: the text after `####` or in the last LaTeX box, else all of it.
     Default: gold, answer, a solution with a box, or the assistant's message at the end of messages.
-    A dotted name (`answer.value`) reads a field of an object; of a list, any item is correct."""
+    A dotted name (`answer.value`) reads a field of an object; any item of a list is correct."""
     gold_pattern: str | None = None
     """Regular expression that finds the answer in the gold: the first group of its last match."""
     choices: str | None = None
@@ -73,8 +73,8 @@ class PromptSettings(Table):
 
     template: str = "auto"
     """chat = the tokenizer's chat template; none = plain text; auto = chat if the tokenizer has a
-    template and the task is in words, else none. Or your own template: a text with {question} in
-    it, or the path of a file with such a text."""
+    template and the task is in natural language, else none. Or your own template: a text that
+    contains {question}, or the path of a file with such a text."""
     system: str = ""
     """System message, or without a chat template the text before the prompt; empty = none."""
     suffix: str | None = None
@@ -132,7 +132,7 @@ class SftSettings(Table):
     """Learning rate of the supervised steps; for adapters, use ten times as much."""
     columns: ColumnSettings = ColumnSettings()
     """Columns of `sft.data`. `response` is the text to train on; default: the assistant's last
-    message, a response, completion or solution, or the answer in a box."""
+    message, a response, completion or solution, or the answer in a LaTeX box."""
     hub: HubSettings = HubSettings()
     """Part to use of `sft.data` if it is `hub:owner/name`, or a folder (`hub.split` only)."""
 
@@ -152,7 +152,7 @@ class RewardSettings(Table):
     """Weight of each verifier in `reward.functions`; default: 1."""
     pattern: str | None = None
     """Regular expression that finds the answer in a response: the first group of its last match.
-    Default: the answer is in the last box."""
+    Default: the answer is in the last LaTeX box."""
     correct: float = 1.0
     """Weight of the verdict: 1 if correct, else 0, or the verifier's own score."""
     format: float = 0.0

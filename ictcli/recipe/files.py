@@ -103,7 +103,7 @@ OF_RUNS = ("manifest.json", "environment.json", "metrics.jsonl", "checkpoints")
 
 
 def is_of_run(path: Path) -> bool:
-    """Return whether a file is the recipe.toml of a run folder, maybe written by a stranger."""
+    """Return whether a file is the recipe.toml of a run folder, not a recipe of its own."""
     beside = (path.parent / name for name in OF_RUNS)
     return path.name == "recipe.toml" and any(file.exists() for file in beside)
 

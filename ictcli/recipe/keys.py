@@ -50,7 +50,7 @@ def meaning(info: FieldInfo) -> str:
 
 
 def nested(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
-    """Yield the fields of a model that are tables of keys."""
+    """Yield the name and model of each field that is a table of keys."""
     for name, info in model.model_fields.items():
         if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
             yield name, info.annotation

@@ -41,7 +41,7 @@ class RecipeFile:
     data: Mapping[str, Any]
     """The recipe's tables, which must not be changed."""
     own: bool = False
-    """Whether code named in the recipe may run; not for a run's recipe, maybe of a stranger."""
+    """Whether code named in the recipe may run; False for a run folder's recipe, for safety."""
 
     def __str__(self) -> str:
         return self.source
@@ -237,7 +237,7 @@ OTHERS = {
     "columns.question": "columns.prompt", "columns.problem": "columns.prompt",
     "columns.answer": "columns.gold", "columns.solution": "columns.gold",
 }  # fmt: skip
-"""Names that other trainers use for a key, and ours."""
+"""Maps other trainers' names of keys to ours."""
 
 
 _PLAINLY = {

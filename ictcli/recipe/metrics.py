@@ -183,7 +183,7 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
     measured = [f"eval/pass@{k}" for k in recipe.eval.k]
     if name in measured:
         if not 0 < recipe.eval.every < recipe.steps:
-            return "is not measured between the steps", "eval.every=25 evaluates every 25 steps"
+            return "is not measured during training", "eval.every=25 evaluates every 25 steps"
         return None
     if name.startswith("eval/"):
         hint = f"they measure {', '.join(measured)} (eval.k)"

@@ -35,7 +35,7 @@ class EngineSettings(Table):
     saves memory but is less exact. Adapters and statistics are always float32."""
     kernels: Literal["auto", "avx2", "avx512", "onednn", "plain"] = "auto"
     """Kernels for large matrix products on a CPU, with torch (docs/speed.md). auto = avx512 or avx2
-    if the CPU has it (Linux), else onednn on x86, else plain = PyTorch's own. Kept on a resume."""
+    if the CPU has it (Linux), else onednn on x86, else plain = PyTorch's own kernels."""
     threads: int = Field(default=0, ge=0, le=1024)
     """Number of CPU threads; 0 = the library's default."""
     rows: int = Field(default=512, ge=1)
@@ -203,7 +203,7 @@ class AlarmSettings(Table):
     explosion: Literal["warn", "stop", "off"] = "warn"
     """Alarm if the mean entropy H1 rises above three times its value at the first step."""
     no_signal: Literal["warn", "stop", "off"] = "warn"
-    """Alarm after five steps without signal: in each group all rewards are equal."""
+    """Alarm if for five steps in a row the rewards in every group are equal: nothing is learned."""
     truncated: Literal["warn", "stop", "off"] = "warn"
     """Alarm if more than half of a step's responses are cut at max_tokens."""
     decline: Literal["warn", "stop", "off"] = "warn"
