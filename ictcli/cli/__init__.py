@@ -232,15 +232,13 @@ def _explain(error: OSError) -> tuple[str, str]:
 
 
 def _again(error: BaseException) -> str:
-    """Return the command that continues after an error: the resume command that a training run
-    noted on it, or "the same command"."""
+    """Return the resume command that a run noted on its error, else "the same command"."""
     notes: list[str] = getattr(error, "__notes__", [])
     return next((note for note in notes if note.startswith(RESUME)), "the same command")
 
 
 def _meant(error: click.NoSuchOption) -> tuple[str, str]:
-    """Return the message and hint for an unknown option. If it is the last part of a recipe key,
-    like --lr, the hint is that key."""
+    """Return the message and hint for an unknown option; for one like --lr, the hint is the key."""
     command = error.ctx.command_path if error.ctx else "ictcli"
     params = error.ctx.command.params if error.ctx else []
     name = error.option_name.lstrip("-").replace("-", "_")

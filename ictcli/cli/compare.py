@@ -37,11 +37,7 @@ from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options
 @click.option("--baseline", help="Compare each method with this one.  [default: grpo]")
 @click.option("--contrast", metavar="A:B,C:D", help="Compare these pairs of methods instead.")
 @click.option(
-    "--jobs",
-    default=1,
-    show_default=True,
-    type=click.IntRange(1, 64),
-    help="Runs in parallel.",
+    "--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Runs in parallel."
 )
 @BACKEND
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the comparison's runs.")

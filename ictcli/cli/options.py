@@ -71,7 +71,6 @@ def engine_settings(backend: str | None, threads: int | None = None) -> list[str
 
 
 def split_settings(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split the arguments into KEY=VALUE settings and others. A KEY=VALUE that is the path of an
-    existing file or folder is not a setting."""
+    """Split the arguments into KEY=VALUE settings and others, such as paths that exist."""
     settings = [word for word in arguments if SETTING.match(word) and not Path(word).exists()]
     return settings, [argument for argument in arguments if argument not in settings]

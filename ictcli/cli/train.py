@@ -113,7 +113,7 @@ def _begin(folder: Path | None, name: str, recipe: Recipe) -> Run:
     if folder is None:
         raise UserError(
             "A process was lost, and the run folder of this launch is not known.",
-            "torchrun ... train RECIPE --run FOLDER and ictcli resume RUN continue by themselves",
+            "torchrun ... train RECIPE --run FOLDER, or ictcli resume RUN, continues such a run",
         )
     if is_run(folder):
         run, began = Run.open(folder)

@@ -92,8 +92,7 @@ class AnswerStream:
         self._begun = False
 
     def add(self, row: int, text: str, ended: bool) -> None:
-        """Add new text to answer `row` and print what can be printed
-        (`ictcli.generate.session.Heard`)."""
+        """Add text to answer `row`, which may have `ended`, and print what can be printed."""
         self._waiting[row] += text
         self._ended[row] = ended
         n = len(self._waiting)

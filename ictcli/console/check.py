@@ -32,7 +32,7 @@ class Shown:
         sys.stdout.flush()  # so that a pipe, too, shows each answer at once
 
     def _training(self, training: Training) -> None:
-        train = counted(training.train, "problem") if training.train else "problems made as needed"
+        train = counted(training.train, "problem") if training.train else "generated problems"
         output(
             f"data: {training.name}, {train} to train on, {training.heldout:,} others to evaluate "
             "on.",

@@ -109,8 +109,7 @@ class Frame:
 
     @cached_property
     def _columns(self) -> tuple[int, list[int]]:
-        """The first token position in the grid, and the width in cells of each position: as many
-        positions around the cursor as fit."""
+        """The first token position in the grid, and the widths of the positions that fit in it."""
         rows = [rollout.pieces for rollout in self.group.rollouts]
         longest = max(map(len, rows))
         room = self.width - LABEL

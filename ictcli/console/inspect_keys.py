@@ -25,8 +25,7 @@ _KEY = re.compile(
 
 
 def parse(text: str) -> list[str]:
-    """Return the keys in the text that a terminal sent, as characters or names such as `left`.
-    Unknown sequences are skipped."""
+    """Return the keys in a terminal's text: characters or names like `left`. Skips unknown keys."""
     pairs = [(match["code"], match["character"] or "") for match in _KEY.finditer(text)]
     names = [ESCAPES.get(code, "") if code else PLAIN.get(sign, sign) for code, sign in pairs]
     return [name for name in names if name]

@@ -21,8 +21,7 @@ EVERY = 10.0
 
 
 def progress_lines(say: Callable[[str], None]) -> Callable[[str, int, int], None]:
-    """Return a function of (name, samples done, samples in total) that reports the progress of
-    sampling to `say`, at most every `EVERY` seconds."""
+    """Return a function of (name, samples done, all samples) that reports to `say` now and then."""
     last = "", 0.0, 0
 
     def update(name: str, done: int, total: int) -> None:

@@ -69,7 +69,7 @@ def print_list(runs: Sequence[Entry], folder: Path, *, as_json: bool) -> None:
     states = [run.state for run in runs]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     narrate_paragraph(
-        f"{counted(len(runs), 'run')} in {folder}: {counts}; in full: ictcli runs show RUN"
+        f"{counted(len(runs), 'run')} in {folder}: {counts}; details: ictcli runs show RUN"
     )
 
 
@@ -129,7 +129,7 @@ def print_run(run: Detail, *, as_json: bool) -> None:
         print_table(ending(run.summary))
     sizes = {"all": size_text(run.bytes)}
     for folder in run.checkpoints:
-        damage = "" if folder.whole else "  not whole"
+        damage = "" if folder.whole else "  incomplete"
         sizes[Path(folder.path).name] = f"{size_text(folder.bytes)}{damage}"
     _section("disk", sizes)
     if run.next:

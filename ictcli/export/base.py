@@ -54,8 +54,7 @@ def files_of(base: str, run: Path | None = None) -> Path | None:
 
 
 def license_of(base: str, run: Path | None = None) -> str | None:
-    """Return the licence named in the base model's card, or ictcli's for a built-in model; None if
-    there is no card on this machine or it names none."""
+    """Return the licence in the base model's card, or ictcli's for a built-in model; else None."""
     if base.startswith("builtin:"):
         return "apache-2.0"
     folder = files_of(base, run)

@@ -168,8 +168,7 @@ def card(
 ) -> str:
     """Return the text of the card of a run's export. `name` is the name to load it by, `layout` the
     layout of its files, `step` the step of a checkpoint (None = the last weights), and `kept` the
-    sentence of `Kept`. UserError if the run's recipe cannot be read.
-    """
+    sentence of `Kept`. UserError if the run's recipe cannot be read."""
     record = read_record(run / "recipe.toml", RecipeRecord, strict=False)
     if record is None:
         raise UserError(f"{run / 'recipe.toml'} cannot be read.", "put it back")

@@ -99,11 +99,8 @@ def _text(tokenizer: Any, asked: Asked, first: str) -> str | None:
 
 
 def _chat(tokenizer: Any, asked: Asked, bos: str) -> str | None:
-    """Return the tokenizer's chat template translated to Go's template language, or None.
-
-    It is found by rendering conversations and reading the texts between their messages. None if
-    these texts differ in a longer conversation.
-    """
+    """Return the tokenizer's chat template, translated to Go's template language. It is found by
+    rendering conversations: None if the texts between messages differ in a longer conversation."""
     if "strftime" in str(tokenizer.chat_template):
         return None  # the template writes today's date
     between = partial(_between, tokenizer, asked.settings.prompt.template_arguments)

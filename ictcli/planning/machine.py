@@ -29,8 +29,7 @@ class MemoryLimit:
 
 
 def device_of(settings: EngineSettings) -> str:
-    """Return the device that the engine will use, as far as is known without loading it: cuda, mps,
-    gpu (MLX's name for it) or cpu."""
+    """Return the device that the engine will probably use: cuda, mps, gpu (of MLX) or cpu."""
     backend, device = choose_backend(settings.backend), settings.device.partition(":")[0]
     if backend == "mlx":
         is_gpu = on_apple_silicon() if device == "auto" else device in ("gpu", "mps", "cuda")
@@ -43,8 +42,7 @@ def device_of(settings: EngineSettings) -> str:
 
 
 def memory_limit(settings: EngineSettings, machine_gib: float = 0.0) -> MemoryLimit:
-    """Return the memory that a run may use on this machine, or on one with `machine_gib` GiB of
-    memory: at most engine.memory_limit."""
+    """Return engine.memory_limit, or less if this machine, or one of `machine_gib`, has less."""
     device, size = device_of(settings), machine_gib * 2**30
     limit = MemoryLimit((settings.memory_limit or 0) * 2**30, "engine.memory_limit")
     if limit.size and not size:

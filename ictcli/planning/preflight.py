@@ -27,8 +27,7 @@ def check_trackers(recipe: Recipe) -> None:
 
 
 def recipe_notes(recipe: Recipe) -> list[str]:
-    """Return notes on settings that are probably mistakes. UserError if settings exclude each
-    other or need a missing library."""
+    """Return notes on settings that are probably mistakes. UserError if they cannot work."""
     notes, settings = list[str](), recipe.engine
     if settings.dtype == "bfloat16" and device_of(settings) == "cpu":
         notes.append(
@@ -81,9 +80,7 @@ def _check_vllm(recipe: Recipe) -> None:
 
 def preflight(recipe: Recipe) -> list[str]:
     """Return notes on a recipe and its data. Data sets of the hub are not opened; a note says so.
-
-    Raises UserError if `train` would refuse the data, or if max_tokens fills the model's context.
-    """
+    UserError if `train` would refuse the data, or if max_tokens fills the model's context."""
     check_trackers(recipe)
     notes = recipe_notes(recipe)
     with files_alone():

@@ -36,9 +36,8 @@ class TimeEstimate:
             (self.evaluations, "evaluation", self.evaluation),
         )
         return ", ".join(
-            f"{counted(number, kind)} of "
-            + (f"{seconds:.2g}s" if seconds < 10 else duration(seconds))
-            for number, kind, seconds in kinds
+            f"{counted(number, kind)} of " + (f"{time:.2g}s" if time < 10 else duration(time))
+            for number, kind, time in kinds
             if number or kind != "supervised step"
         )
 

@@ -12,9 +12,8 @@ from ictcli.text import shell_word
 
 
 def read_files(data: dict[str, Any], base: Path) -> None:
-    """Make the paths in a recipe's tables absolute, in place. They are relative to the working
-    directory or else to `base`. The path of examples or of a template is replaced by the file's
-    content, so that a run's recipe contains it."""
+    """Make the paths in a recipe's tables absolute, in place: relative to the working directory or
+    else to `base`. The path of examples or of a template is replaced by the file's content."""
     places = (
         (data, "model", Path.is_dir),
         (data, "task", _is_data),

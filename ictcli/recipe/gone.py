@@ -96,8 +96,7 @@ def dropped(data: MutableMapping[str, Any]) -> list[str]:
 def _occurrences(
     data: Mapping[str, Any],
 ) -> Iterator[tuple[Gone, MutableMapping[str, Any], str, object]]:
-    """Yield each removed key or value of a recipe: its entry in `GONE`, the table and key where it
-    is, and the value (of a list, each removed item)."""
+    """Yield the removed keys and values in a recipe: entry of `GONE`, table, key, value or item."""
     for gone in GONE:
         head, _, key = gone.key.rpartition(".")
         table: Any = data

@@ -1,7 +1,4 @@
-"""Loads a recipe: reads TOML, applies `key=value` overrides, and checks it before any ML import.
-
-The error for an unknown key names the most similar known key.
-"""
+"""Loads a recipe: reads TOML, applies `key=value` overrides, and checks it before any ML import."""
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
@@ -189,7 +186,7 @@ def _faults_across(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str, str]]
     """Yield settings of different tables that contradict each other: keys, message and hint."""
     reward, test, most = recipe.reward, recipe.eval, recipe.max_tokens
     if recipe.steps == 0 and not (recipe.sft.data and recipe.sft.steps):
-        hint = "sft.data=FILE trains on its responses alone"
+        hint = "sft.data=FILE trains on the responses in a file, without RL"
         yield ("steps",), "steps = 0 trains nothing.", hint
     if (buffer := reward.overlong_buffer) > most:
         message = f"reward.overlong_buffer = {buffer} is more than max_tokens = {most}."

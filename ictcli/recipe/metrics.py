@@ -1,8 +1,4 @@
-"""The metrics of a step: their meanings, units and labels, when and where each is shown.
-
-The console, the comparison report, the reference and the choice of the best checkpoint all use the
-list in `StepMetrics`.
-"""
+"""The metrics of a step (`StepMetrics`): their meanings, units and labels, and where each is shown."""
 
 from __future__ import annotations
 
