@@ -28,11 +28,7 @@ from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options
 @click.option("--models", metavar="A,B", help="Base models, divided evenly among the seeds.")
 @click.option("--tune", metavar="KEY=V,V", help="First choose each method's best value of a key.")
 @click.option(
-    "--tune-runs",
-    default=3,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Runs per tuned value.",
+    "--tune-runs", default=3, show_default=True, type=click.IntRange(1), help="Runs for each value."
 )
 @click.option("--baseline", help="Compare each method with this one.  [default: grpo]")
 @click.option("--contrast", metavar="A:B,C:D", help="Compare these pairs of methods instead.")

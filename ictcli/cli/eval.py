@@ -67,7 +67,7 @@ def command(
     threads: int | None,
     **sizes: Any,
 ) -> None:
-    """Measure pass@k, maj@n and greedy accuracy of models on benchmarks.
+    """Measure pass@k, maj@n and greedy accuracy of models.
 
     MODEL is a folder, a hub id or a built-in model (builtin:chain, builtin:ledger).
 

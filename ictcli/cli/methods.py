@@ -8,7 +8,7 @@ from ictcli.cli import JSON
 @click.command("methods")
 @JSON
 def command(as_json: bool) -> None:
-    """List the training methods: which tokens each trains, its options and its source."""
+    """List the training methods with their options and sources."""
     from ictcli.algorithm.methods import METHODS
     from ictcli.console.table import print_records
 

@@ -60,7 +60,7 @@ SETTING = re.compile(r"[a-z_]+(\.[\w-]+)*\s*=")
 BACKEND = click.option(
     "--backend",
     type=click.Choice(["auto", "torch", "mlx"]),
-    help="Engine that runs the model.",
+    help="Library that runs the model; auto = the best installed one.",
 )
 
 

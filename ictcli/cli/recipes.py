@@ -43,7 +43,7 @@ def show(name: str) -> None:
 @click.argument("parts", metavar="[PART]...", nargs=-1)
 @JSON
 def keys(parts: tuple[str, ...], as_json: bool) -> None:
-    """Explain the recipe keys whose names contain one of PARTs, or all keys.
+    """Explain the keys that contain one of PARTs, or all keys.
 
     \b
     ictcli recipes keys prompt eval.columns

@@ -1,4 +1,4 @@
-"""The metrics of a step (`StepMetrics`): their meanings, units and labels, and where each is shown."""
+"""The metrics of a step (`StepMetrics`): meanings, units, labels, and where each is shown."""
 
 from __future__ import annotations
 
