@@ -57,17 +57,17 @@ class Shown:
         if not answer.read and answer.reason:
             read += f" ({middle_cut(answer.reason, 60)})"
         size = counted(answer.tokens, "token") + ", cut at max_tokens" * answer.cut
-        said = answer.text.strip()
+        text = answer.text.strip()
         if self._first:  # the first answer to a prompt that is shown
             self._first = False
             output(
                 "its first answer:",
-                *(f"| {line}" for line in middle_cut(said, LONGEST // 4).split("\n")),
+                *(f"| {line}" for line in middle_cut(text, LONGEST // 4).split("\n")),
             )
             output(f"{answer.status}: {read}{gold}; {size}")
             return
-        end = " ".join(said[-TAIL:].split())
-        output(f"{answer.status}: {read}{gold}; {size}: {'...' * (len(said) > TAIL)}{end}")
+        end = " ".join(text[-TAIL:].split())
+        output(f"{answer.status}: {read}{gold}; {size}: {'...' * (len(text) > TAIL)}{end}")
 
 
 def print_check(checked: Checked, command: str, *, as_json: bool) -> None:

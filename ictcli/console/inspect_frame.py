@@ -153,12 +153,12 @@ class Frame:
     def _flow(self, count: int) -> list[Text]:
         lines, current = [Text()], 0
         for t, text in enumerate(self.rollout.pieces):
-            shown = sign(text) if text.strip() else visible(text) or sign(text)
-            if lines[-1] and lines[-1].cell_len + cell_len(shown) > self.width:
+            piece = sign(text) if text.strip() else visible(text) or sign(text)
+            if lines[-1] and lines[-1].cell_len + cell_len(piece) > self.width:
                 lines.append(Text())
             if t == self.cursor.position:
                 current = len(lines) - 1
-            lines[-1].append(shown, self._style(self.rollout, t))
+            lines[-1].append(piece, self._style(self.rollout, t))
             if text.endswith("\n"):
                 lines.append(Text())
         start = max(0, min(current - count // 2, len(lines) - count))
@@ -167,8 +167,8 @@ class Frame:
     def _token(self) -> list[Text]:
         t, rollout = self.cursor.position, self.rollout
         pieces, method = rollout.pieces, self.cursor.method
-        shown = cell(pieces[t], min(WIDEST, cell_len(sign(pieces[t]))))
-        facts = [Text.assemble((shown, "bold reverse"), f" {t + 1}/{len(pieces)}")]
+        token = cell(pieces[t], min(WIDEST, cell_len(sign(pieces[t]))))
+        facts = [Text.assemble((token, "bold reverse"), f" {t + 1}/{len(pieces)}")]
         facts += [Text(f"{symbol} {value}") for symbol, value in rollout.figures(t).items()]
         facts += [Text(REGIMES[rollout.regime[t]])] if rollout.regime else []
         facts.append(Text(f"weight {figure(rollout.weights[method][t], '.2g')}"))
@@ -183,10 +183,10 @@ class Frame:
 
 def cell(token: str, width: int) -> str:
     """Return a token padded to `width` cells, or cut to them with an ellipsis at the end."""
-    shown = sign(token)
-    if cell_len(shown) > width:
-        shown = set_cell_size(shown, width - 1) + "…"
-    return set_cell_size(shown, width)
+    text = sign(token)
+    if cell_len(text) > width:
+        text = set_cell_size(text, width - 1) + "…"
+    return set_cell_size(text, width)
 
 
 def packed(parts: Sequence[Text], width: int) -> list[Text]:

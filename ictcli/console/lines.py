@@ -13,10 +13,10 @@ SENTENCES = ("note: ", "warning: ")
 def narrate(*lines: str) -> None:
     """Print lines on stderr. Notes and warnings are wrapped on a terminal, other lines never. A
     closed stderr is ignored, so that the run continues."""
-    shown = [one_line(line) for line in lines]
-    shown = [wrapped(line, sys.stderr) if line.startswith(SENTENCES) else line for line in shown]
+    texts = [one_line(line) for line in lines]
+    texts = [wrapped(line, sys.stderr) if line.startswith(SENTENCES) else line for line in texts]
     with contextlib.suppress(OSError):
-        sys.stderr.write("".join(f"{line}\n" for line in shown))
+        sys.stderr.write("".join(f"{line}\n" for line in texts))
         sys.stderr.flush()
 
 

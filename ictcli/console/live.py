@@ -44,11 +44,11 @@ def sparkline(
     """Draw the values with block characters, averaged into at most `width` characters. For a
     `share` the height stands for 0 to 1, else for the values' range, which is widened to at least
     `least` and a tenth of the largest value."""
-    known = [value for value in values if value is not None]
-    if not known:
+    numbers = [value for value in values if value is not None]
+    if not numbers:
         return ""
-    size = -(-len(known) // width)
-    places = [known[i : i + size] for i in range(0, len(known), size)]
+    size = -(-len(numbers) // width)
+    places = [numbers[i : i + size] for i in range(0, len(numbers), size)]
     means = [sum(place) / len(place) for place in places]
     low, high = (0.0, 1.0) if share else (min(means), max(means))
     span = max(high - low, least, 0.1 * max(abs(high), abs(low))) or 1.0

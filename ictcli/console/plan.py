@@ -22,10 +22,10 @@ def plan(recipe: Recipe, memory: MemoryCheck, *, as_json: bool) -> None:
         }
         print_json(fields)
         return
-    again, sft = recipe.sampling.redraw, recipe.sft
-    redrawn = f", {again + 1} times as many if prompts are replaced" if again else ""
-    of = counted(sft.batch, "example")
-    first = f" after {counted(sft.steps, 'supervised step')} of {of}" if sft.data else ""
+    redraws, sft = recipe.sampling.redraw, recipe.sft
+    redrawn = f", {redraws + 1} times as many if prompts are replaced" if redraws else ""
+    examples = counted(sft.batch, "example")
+    first = f" after {counted(sft.steps, 'supervised step')} of {examples}" if sft.data else ""
     narrate_paragraph(
         f"plan: {recipe.steps} steps of {recipe.prompts} prompts x {recipe.group} rollouts "
         f"({rollouts} rollouts, at most {rollouts * recipe.max_tokens:,} "

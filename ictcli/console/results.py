@@ -82,10 +82,10 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
         return
     print_table(ending(summary))
     redrawn = (summary.rollouts_sampled or 0) - summary.steps * recipe.prompts * recipe.group
-    again = f" ({redrawn:,} of the rollouts for prompts that replaced others)" * (redrawn > 0)
+    replaced = f" ({redrawn:,} of the rollouts for prompts that replaced others)" * (redrawn > 0)
     parts = [summary.sft.words] if summary.sft else []
     parts += [counted(summary.steps, "step")] if summary.steps else []
-    sampled = f"; {summary.tokens_sampled:,} tokens sampled{again}, "
+    sampled = f"; {summary.tokens_sampled:,} tokens sampled{replaced}, "
     sampled += f"{shown_share(summary.tokens_kept_share)} of them trained"
     of_cpu = "" if summary.cpu_s is None else f", {duration(summary.cpu_s)} of CPU time"
     left_out = read_environment(folder).data.left_out

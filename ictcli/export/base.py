@@ -30,8 +30,8 @@ def names_of(model: str, run: Path, deep: int = DEEPEST) -> tuple[str, str | Non
     if trained is None or not deep:
         return folder.name, _made_from(folder)
     recipe = read_record(trained / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
-    began = base_of(recipe.to_json(), read_environment(trained))
-    name, origin = names_of(began, trained, deep - 1)
+    base = base_of(recipe.to_json(), read_environment(trained))
+    name, origin = names_of(base, trained, deep - 1)
     return trained.name, origin or name or None
 
 

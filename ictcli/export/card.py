@@ -76,9 +76,9 @@ class Asked:
         tokenizer = SimpleNamespace(chat_template=chats, bos_token=None)
         if template_of(tokenizer, self.domain, prompt) != "chat":
             return prompt_text(tokenizer, Problem("shown", self.question, ""), self.domain, prompt)
-        asked = f"{self.question}\n{self.suffix}" if self.suffix else self.question
+        content = f"{self.question}\n{self.suffix}" if self.suffix else self.question
         system = [("system", prompt.system)] if prompt.system else []
-        return as_messages([*system, ("user", asked)])
+        return as_messages([*system, ("user", content)])
 
 
 def asked_by(run: Path) -> Asked:
@@ -178,15 +178,14 @@ def card(
     if summary and step == summary.steps:
         step = None  # the last weights, measured at the end
     reinforced = bool(keys.get("steps")) and step != 0
-    began = base_of(record.to_json(), environment)
-    base, origin = names_of(began, run)
+    original = base_of(record.to_json(), environment)
+    base, origin = names_of(original, run)
     parent = base if adapter or is_public(base) else origin
     asked = asked_by(run)
     data, source = environment.data, METHODS[method].source if method in METHODS else ""
     paper = re.match(r"arXiv (\d{4}\.\d{5})", source)
     sources = public_data(data)
     is_generated = "train" in data.model_fields_set and data.train is None
-    again = is_trained(str(place_of(began, run) or began))
     engine = [getattr(environment.engine, key) for key in ("engine", "device", "dtype")]
     versions = {key: getattr(environment, key) for key in ("ictcli", "python", "platform")}
     versions |= {**environment.libraries, "engine": " ".join(str(part) for part in engine if part)}
@@ -199,8 +198,8 @@ def card(
         origin=origin,
         examples=public_name(str(keys["sft.data"])) if keys.get("sft.data") else None,
         parent=parent if parent and is_public(parent) else None,
-        license=license_of(began, run),
-        again=again,
+        license=license_of(original, run),
+        again=is_trained(str(place_of(original, run) or original)),
         reinforced=reinforced,
         dataset=data.path if reinforced and data.path and is_public(data.path) else None,
         task=public_name(record.data_name),
@@ -226,7 +225,7 @@ def card(
         word=shlex.quote,
         asked=asked,
         arguments=asked.settings.prompt.template_arguments,
-        prompt=asked.shown(chats=chats(began, run)),
+        prompt=asked.shown(chats=chats(original, run)),
         versions={key: version for key, version in versions.items() if version},
         paper=paper,
         cited=source[paper.end() :] if paper else "",

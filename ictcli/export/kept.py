@@ -122,8 +122,8 @@ def _logits(build: Callable[[], Engine], rollouts: Rollouts, where: BoolArray) -
 def _divergence(p: FloatArray, q: FloatArray) -> float:
     """Return the mean KL(p || q) in nats of logits (N, V)."""
     total = 0.0
-    for some in chunks(len(p), max(COMPARED // p.shape[1], 1)):
-        logp, logq = _log_softmax(p[some]), _log_softmax(q[some])
+    for rows in chunks(len(p), max(COMPARED // p.shape[1], 1)):
+        logp, logq = _log_softmax(p[rows]), _log_softmax(q[rows])
         total += float((np.exp(logp) * (logp - logq)).sum())
     return max(total / len(p), 0.0)
 

@@ -86,12 +86,12 @@ class Trained:
 
     def kept(self, folder: Path, *, whole: bool) -> Kept:
         """Return how much of training's effect the export in `folder` preserves."""
-        began = read_environment(self.run)
-        typed = began.typed(self.settings)  # in the dtype of training, which may round the base
+        environment = read_environment(self.run)
+        typed = environment.typed(self.settings)  # training's dtype may round the base
         plain: dict[str, Any] = {"dtype": "float32", "load_in_4bit": False} if whole else {}
 
         def base() -> Engine:
-            check_same(self.run, began, of_model(self.recipe.model))
+            check_same(self.run, environment, of_model(self.recipe.model))
             return build_engine(locate(self.recipe.model, trains=True).path, typed)
 
         others = base, partial(build_engine, str(folder), typed.model_copy(update=plain))
@@ -140,8 +140,8 @@ def export_adapters(trained: Trained, out: Path, layout: Layout | None) -> Kept:
             config = json.dumps({**read_config(folder), key: trained.base}, indent=2) + "\n"
             (folder / ADAPTER_CONFIG).write_text(config, encoding="utf-8")
         drop_code(folder)
-        there = "mlx" if wanted == "mlx" else "hf"
-        _describe(trained, folder, out.name, there, kept, adapter=True)
+        library = "mlx" if wanted == "mlx" else "hf"
+        _describe(trained, folder, out.name, library, kept, adapter=True)
     return kept
 
 

@@ -67,9 +67,9 @@ def modelfile(
         blocks += [("SYSTEM", "", prompt.system)] if prompt.system else []
     else:
         blocks = [("TEMPLATE", "", _text(tokenizer, asked, first))]
-    out = dict.fromkeys(name for name, _, text in blocks if text is None or QUOTES in text)
+    missing = dict.fromkeys(name for name, _, text in blocks if text is None or QUOTES in text)
     lines = [
-        f"{name} {role}{QUOTES}{text}{QUOTES}" for name, role, text in blocks if name not in out
+        f"{name} {role}{QUOTES}{text}{QUOTES}" for name, role, text in blocks if name not in missing
     ]
     heat = asked.settings.temperature
     values = {
@@ -83,7 +83,7 @@ def modelfile(
     }
     lines += [f"PARAMETER {name} {value}" for name, value in values.items()]
     lines += [f'PARAMETER stop "{text}"' for text in stops if text.strip() and '"' not in text]
-    note = LEFT_OUT.format(" and no ".join(out)) if out else ""
+    note = LEFT_OUT.format(" and no ".join(missing)) if missing else ""
     return "\n".join(["FROM .", *lines, ""]), note
 
 

@@ -59,12 +59,12 @@ def estimate_memory(
     space = (recipe.engine.context or shape.context) - recipe.max_tokens
     prompt = prompt if space < 1 else min(prompt, space)
     work = Workload(recipe, shape, device_of(recipe.engine), prompt)
-    held, problems = model.held(work), min(recipe.eval.problems, CHUNK)
+    constant, problems = model.held(work), min(recipe.eval.problems, CHUNK)
     phases = {
         "sampling": model.sampling(work, recipe.prompts, recipe.group, recipe.wanted_stats),
         "evaluating": model.sampling(work, problems, recipe.eval.n, ()),
         "updating": max(model.updating(work), key=lambda parts: sum(parts.values())),
     }
-    phases = {name: held | parts for name, parts in phases.items()}
+    phases = {name: constant | parts for name, parts in phases.items()}
     tokens = recipe.prompts * recipe.group * work.length
     return MemoryEstimate(shape, work.trained, work.prompt, tokens, phases)

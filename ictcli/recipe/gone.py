@@ -69,8 +69,8 @@ GONE = (
 def refuse(data: Mapping[str, Any], source: str) -> None:
     """Raise UserError if a recipe's tables contain a removed key or value."""
     for gone, _, _, value in _occurrences(data):
-        shown = f" = {value!r}" if ANY not in gone.values else ""
-        raise UserError(f"{source}: {gone.key}{shown} is gone.", gone.instead)
+        text = f" = {value!r}" if ANY not in gone.values else ""
+        raise UserError(f"{source}: {gone.key}{text} is gone.", gone.instead)
 
 
 def dropped(data: MutableMapping[str, Any]) -> list[str]:
