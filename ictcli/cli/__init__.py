@@ -136,7 +136,7 @@ def run() -> int:
         if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has ended: no error
             return 0
         reason = error.strerror or str(error)
-        code = fail(f"The output cannot be written: {reason}.", "send it somewhere else", 1)
+        code = fail(f"The output cannot be written: {reason}.", "send it to another disk", 1)
     return code
 
 
@@ -225,7 +225,7 @@ def _explain(error: OSError) -> tuple[str, str]:
     place = error.filename2 or error.filename  # the target, if a copy failed
     where = f" ({place})" if place else ""
     if is_disk_full(error):
-        return f"No space is left on the disk{where}.", f"free some, then: {_again(error)}"
+        return f"No space is left on the disk{where}.", f"free some space, then: {_again(error)}"
     return f"This cannot be written or read: {error.strerror or error}{where}.", (
         f"check the path and its permissions, or use another (--run, --out), then: {_again(error)}"
     )

@@ -80,4 +80,4 @@ def cp(name: str, target: Path) -> None:
     for data in sorted(source.parent.glob("data/*")):  # paths in the copy become absolute
         text = text.replace(f'"data/{data.name}"', json.dumps(str(data.resolve())))
     write_text(path, text)
-    narrate(f"{path} is yours to change; {typed('train', path)}")
+    narrate(f"wrote {path}; change it, then: {typed('train', path)}")

@@ -21,7 +21,7 @@ RUN_COLUMNS = [
     Column[RunEstimate]("method", lambda run: run.label, str),
     Column[RunEstimate]("seed", lambda run: run.seed, setting),
     Column[RunEstimate]("steps", lambda run: run.steps, setting),
-    Column[RunEstimate]("lr", lambda run: "by tuning" if run.lr is None else f"{run.lr:g}", str),
+    Column[RunEstimate]("lr", lambda run: "tuned" if run.lr is None else f"{run.lr:g}", str),
     Column[RunEstimate](
         "time", lambda run: "finished" if run.finished else duration(run.seconds), str
     ),

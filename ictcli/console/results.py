@@ -153,7 +153,7 @@ def _changed(change: Mapping[str, Difference]) -> str:
         if gain.differs
     ]
     if same := [name for name, gain in change.items() if not gain.differs]:
-        parts.append(f"no significant change of {listed(same)}")
+        parts.append(f"no significant change in {listed(same)}")
     worse = any(gain.differs and gain.value < 0 for gain in change.values())
     return ", ".join(parts) + " (a smaller lr may help)" * worse
 

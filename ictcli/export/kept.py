@@ -57,7 +57,7 @@ def measure(
             return Kept(UNMEASURED.format("the run recorded no rollouts"))
         needed = 4 * (shape.parameters + 3 * HELD)
         if limit and needed > limit:
-            sizes = f"{needed / 2**30:.1f} GiB in float32, and {limit / 2**30:.1f} GiB are there"
+            sizes = f"{needed / 2**30:.1f} GiB in float32, of {limit / 2**30:.1f} GiB available"
             return Kept(UNMEASURED.format(f"it needs {sizes}"))
         where = _chosen(rollouts, HELD // shape.vocabulary)
         p = _logits(trained, rollouts, where)

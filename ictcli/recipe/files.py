@@ -132,6 +132,6 @@ def find_recipe(source: str) -> Path:
         return path
     shipped = shipped_recipes()
     if source not in shipped:
-        hint = "ictcli recipes ls, or the path of a .toml file; data goes in task=FILE"
+        hint = "ictcli recipes ls, or the path of a .toml file; for data, use task=FILE"
         raise unknown("recipe", source, shipped, hint)
     return shipped[source]

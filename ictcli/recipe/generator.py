@@ -48,7 +48,7 @@ def task_name(task: object) -> object:
             return name
         key = next(iter(table))
         raise UserError(
-            f"The task {name} has no option {key!r}: it has none."
+            f"The task {name} has no option {key!r}: it takes no options."
             if isinstance(name, str)
             else f"[task] needs a name, as it has the option {key!r}.",
             "task=gym:NAME has options; ictcli tasks ls lists the names",

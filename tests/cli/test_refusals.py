@@ -22,7 +22,7 @@ TYPED = {
     "eval builtin:chain --bench chain --pattern x": "reward.pattern=VALUE",
     "train quickstrt": "no recipe 'quickstrt' (did you mean quickstart?)",
     "train nosuch.toml": "There is no recipe file nosuch.toml",
-    "train mine.csv": "data goes in task=FILE",
+    "train mine.csv": "for data, use task=FILE",
     "train data=mine.csv": "ictcli check qwen3-0.6b-gsm8k data=mine.csv",
     "train chain task=chian": "no task 'chian' (did you mean chain?)",
     "train chain engine.backend=trch": "'trch': input should be 'auto', 'torch' or 'mlx'",
