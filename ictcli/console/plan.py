@@ -44,7 +44,7 @@ def _print_estimate(estimate: MemoryEstimate) -> None:
     narrate_paragraph(
         f"memory: {estimate.shape.parameters:,} parameters{guess}, {estimate.trained:,} of them "
         f"trained, {estimate.tokens:,} tokens per step, if prompts have {estimate.prompt} tokens "
-        "and all responses max_tokens."
+        "and responses max_tokens."
     )
     phases = estimate.phases.values()
     names = dict.fromkeys(

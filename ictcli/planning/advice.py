@@ -70,7 +70,7 @@ def check_memory(
         reason = error.message + (f" ({error.hint})" if error.hint else "")
         return MemoryCheck(None, f"The memory estimate needs the model's config.json. {reason}")
     if (shape.bits or recipe.engine.load_in_4bit) and not recipe.adapters:
-        sentence = "4-bit and 8-bit weights cannot be trained; adapter.kind=lora trains adapters."
+        sentence = "Quantized weights cannot be trained; adapter.kind=lora trains adapters on them."
         return MemoryCheck(None, sentence)
     limit = limit or memory_limit(recipe.engine)
     estimate = estimate_memory(recipe, shape, prompt)

@@ -190,7 +190,7 @@ class RecordSettings(Table):
 
     rollouts_every: int = Field(default=10, ge=0)
     """Number of steps between recorded batches of rollouts, with their token statistics; the last
-    step is always recorded. 0 = record none."""
+    step is recorded too. 0 = record none."""
     uniqueness: bool = False
     """Record the uniqueness u of tokens even if the method does not need it."""
 
