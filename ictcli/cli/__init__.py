@@ -1,5 +1,5 @@
-"""The command line. A command's module is imported when it is used, and imports what it needs when
-it runs: `ictcli --help` imports click alone.
+"""The command line. A command's module is imported when the command is used, and imports the rest
+when it runs, so that `ictcli --help` imports nothing but click.
 """
 
 import contextlib
@@ -33,19 +33,19 @@ COMMANDS = (
     *("export", "runs", "recipes", "tasks", "methods", "doctor"),
 )
 RUN: Any = {"type": click.Path(path_type=Path)}
-"""Settings of an argument that is a run folder, or several."""
+"""Arguments of `click.argument` for one or several run folders."""
 json_option = partial(click.option, "--json", "as_json", is_flag=True)
 JSON = json_option(help="Print as JSON.")
 CHECKPOINT = click.option(
     "--checkpoint",
     metavar="best|STEP",
-    help="A checkpoint of the run, not its last weights. The best is marked where a run was "
+    help="Use this checkpoint of the run instead of its last weights. 'best' needs a run that was "
     "trained with checkpoint.best=METRIC.",
 )
 
 
 class LazyGroup(click.Group):
-    """Imports the command NAME from ictcli.cli.NAME when it is used."""
+    """A group that imports the command NAME from ictcli.cli.NAME when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -64,7 +64,7 @@ OTHERS = {
     **dict.fromkeys(("merge", "convert", "push", "upload"), "export"),
     **dict.fromkeys(("ls", "list", "show", "status"), "runs"),
 }
-"""What other programs call a command."""
+"""Maps other programs' names of commands to ours."""
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -81,12 +81,12 @@ def cli() -> None:
 
 STDOUT = "<stdout>"
 OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
-"""Errors of a path that was typed: no disk failed."""
-NOT_UTF8 = "write it in UTF-8; where the locale is another, set PYTHONUTF8=1"
+"""Errors that a mistyped path causes; the exit code is that of a wrong command, 2."""
+NOT_UTF8 = "write it in UTF-8; if your locale uses another encoding, set PYTHONUTF8=1"
 
 
 class Stdout:
-    """stdout, whose errors name it, as those of files do."""
+    """Wraps stdout so that its errors have `STDOUT` as file name, like the errors of a file."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -113,19 +113,19 @@ def _named() -> Generator[None]:
 
 
 def main() -> None:
-    """Run the command line; exits with its code."""
+    """Run the command line and exit with its exit code."""
     sys.exit(run())
 
 
 def run() -> int:
-    """Run the command line; returns an exit code of `ictcli.errors`."""
+    """Run the command line and return its exit code (see `ictcli.errors`)."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # the shell closed it: in order, so each has its descriptor
-            nothing = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 (to the end)
-            setattr(sys, name, nothing)
+        if getattr(sys, name) is None:  # the shell closed it; in this order descriptors match
+            null = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 (never closed)
+            setattr(sys, name, null)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal of ASCII shows ? for other characters
+            stream.reconfigure(errors="replace")  # an ASCII terminal shows ? for other characters
     sys.stdout = VisibleStream(cast(TextIO, Stdout(sys.stdout)))
     sys.stderr = VisibleStream(sys.stderr)  # libraries write warnings and logs there too
     try:
@@ -133,23 +133,22 @@ def run() -> int:
         sys.stdout.flush()
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):  # whoever reads the output closed it: no error
+        if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has ended: no error
             return 0
         reason = error.strerror or str(error)
-        code = fail(f"The output cannot be written: {reason}.", "send it somewhere else", 1)
+        code = fail(f"The output cannot be written: {reason}.", "send it to another disk", 1)
     return code
 
 
 def _run() -> int:
-    """Run the command and print its error; returns its exit code. OSError where stdout cannot be
-    written."""
+    """Run the command, print any error, and return the exit code. OSError if stdout fails."""
     try:
         result = _command()
     except UserError as error:
         return fail(error.message, error.hint, error.exit_code)
     except click.NoSuchOption as error:
         return fail(*_meant(error), 2)
-    except click.exceptions.NoArgsIsHelpError as error:  # a group without one of its commands
+    except click.exceptions.NoArgsIsHelpError as error:  # a group such as `runs` without a command
         error.show()
         return 2
     except click.UsageError as error:
@@ -175,22 +174,22 @@ def _run() -> int:
         if error.filename == STDOUT:
             raise
         return fail(*_explain(error), 2 if error.errno in OF_NAMES else 1)
-    except UnicodeEncodeError as error:  # of a path in which surrogates stand for other bytes
+    except UnicodeEncodeError as error:  # a path whose bytes are not UTF-8
         part = error.object[max(0, error.start - 20) : error.end + 20]
         return fail(f"This is not UTF-8: {part!r}.", NOT_UTF8, 2)
     except Exception as error:
-        if "KeyboardInterrupt" not in str(error):  # pydantic wraps one that meets it at a schema
+        if "KeyboardInterrupt" not in str(error):  # pydantic may wrap a KeyboardInterrupt
             raise
         return fail("Interrupted.", AGAIN, 130)
     return result if isinstance(result, int) else 0
 
 
 def _command() -> Any:
-    """Run the command; in a launch of several processes, on rank 0. Other ranks only print
-    errors."""
+    """Run the command and return its result. In a launch of several processes it runs on rank 0,
+    and the other ranks print only errors."""
     stderr = sys.stderr
     for word in sys.argv[1:]:
-        word.encode()  # some libraries write no file of another name
+        word.encode()  # raises if not UTF-8: some libraries cannot write files of such names
     command = partial(cli.main, prog_name="ictcli", standalone_mode=False)
     try:
         if find_launch() is None:
@@ -205,41 +204,41 @@ def _command() -> Any:
         from ictcli.files.plugins import place_of
 
         if place := place_of(error):
-            said = f"The plugin {place} fails: {type(error).__name__}: {text_of(error)}."
-            raise RunFailedError(said, f"fix it, then: {_again(error)}") from error
+            message = f"The plugin {place} fails: {type(error).__name__}: {text_of(error)}."
+            raise RunFailedError(message, f"fix it, then: {_again(error)}") from error
         raise
     finally:
         sys.stderr = stderr
 
 
 def fail(message: str, hint: str, code: int) -> int:
-    """Print an error: a sentence, a blank line, the hint. Returns the exit code."""
+    """Print an error message, a blank line and the hint on stderr; return the exit `code`."""
     text = wrapped(f"error: {one_line(message)}", sys.stderr) + "\n"
     text += f"\nhint: {one_line(hint)}\n" if hint else ""
-    with contextlib.suppress(OSError):  # stderr may be closed; the exit code still tells
+    with contextlib.suppress(OSError):  # stderr may be closed
         sys.stderr.write(text)
         sys.stderr.flush()
     return code
 
 
 def _explain(error: OSError) -> tuple[str, str]:
-    place = error.filename2 or error.filename  # of a copy, where it was to be
+    place = error.filename2 or error.filename  # the target, if a copy failed
     where = f" ({place})" if place else ""
     if is_disk_full(error):
-        return f"No space is left on the disk{where}.", f"free some, then: {_again(error)}"
+        return f"No space is left on the disk{where}.", f"free some space, then: {_again(error)}"
     return f"This cannot be written or read: {error.strerror or error}{where}.", (
-        f"check the path and its permissions, or take another (--run, --out), then: {_again(error)}"
+        f"check the path and its permissions, or use another (--run, --out), then: {_again(error)}"
     )
 
 
 def _again(error: BaseException) -> str:
-    """Return the command that continues after an error, as noted on it by a training."""
+    """Return the resume command that a run noted on its error, else "the same command"."""
     notes: list[str] = getattr(error, "__notes__", [])
     return next((note for note in notes if note.startswith(RESUME)), "the same command")
 
 
 def _meant(error: click.NoSuchOption) -> tuple[str, str]:
-    """Return the sentence and the hint for an unknown option, which may be the end of a key."""
+    """Return the message and hint for an unknown option; for one like --lr, the hint is the key."""
     command = error.ctx.command_path if error.ctx else "ictcli"
     params = error.ctx.command.params if error.ctx else []
     name = error.option_name.lstrip("-").replace("-", "_")

@@ -1,4 +1,4 @@
-"""ictcli check: try a recipe before hours are spent on it."""
+"""ictcli check: try a recipe before you train for hours."""
 
 import shlex
 
@@ -18,10 +18,10 @@ SECONDS = 60.0
     default=SECONDS,
     show_default=True,
     type=click.FloatRange(0, 1e6, min_open=True),
-    help="Time limit: the model answers as many problems as it can.",
+    help="Time for the model to answer problems, as many as it can.",
 )
 @BACKEND
-@json_option(help="Print what was found as JSON.")
+@json_option(help="Print the findings as JSON.")
 @TRUST
 @process_options
 def command(
@@ -32,11 +32,11 @@ def command(
     as_json: bool,
     threads: int | None,
 ) -> int:
-    """Try a training for a minute before you spend hours on it.
+    """Try a recipe for a minute before you train for hours.
 
-    It reads the data, shows prompts as the model sees them, lets the model answer some, shows what
-    is read of each answer, and says what the training takes. It ends in a verdict and the command
-    to type. The exit code is 4 where the verdict is not to train yet. Nothing is written.
+    Reads the data, lets the model answer problems, and shows the prompts and how the answers were
+    judged. Then it estimates the memory and time of the training, and ends with a verdict and the
+    next command. The exit code is 4 if the verdict is not to train yet. No file is written.
 
     \b
     ictcli check ledger data=examples/own-data/train.csv
@@ -55,7 +55,7 @@ def command(
     merge_base(resolved.model, narrate)
     checked = check(resolved, seconds, narrate, (lambda part: None) if as_json else Shown())
     changed = {*map(typed_key, checked.changes)}
-    kept = [each for each in overrides if typed_key(each) not in changed]
+    kept = [override for override in overrides if typed_key(override) not in changed]
     options = {"backend": backend, "threads": threads}
     engine = [f"--{name}={value}" for name, value in options.items() if value]
     verb = "train" if checked.ready else "check"
@@ -63,8 +63,8 @@ def command(
     if verb == "check" and seconds != SECONDS and not longer:
         engine.append(f"--seconds={seconds:g}")
     words = ["ictcli", verb, recipe, *kept, *checked.changes, *engine]
-    new = checked.ready or checked.changes  # else it is what was typed
-    print_check(checked, shlex.join(words) if new else "", as_json=as_json)
+    is_new = checked.ready or checked.changes  # else it would be the command just typed
+    print_check(checked, shlex.join(words) if is_new else "", as_json=as_json)
     if checked.tried and checked.tried.interrupted:
         return 130
     return 0 if checked.ready else NothingLearnedError.exit_code

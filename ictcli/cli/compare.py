@@ -1,4 +1,4 @@
-"""ictcli compare: methods side by side on the same problems and seeds."""
+"""ictcli compare: train several methods on the same problems and seeds, and compare them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,26 @@ from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options
     "--methods",
     default="ict,grpo,entropy20,stapo,random",
     show_default=True,
-    help="Methods, separated by commas; 'ict score=u*h' is one with a setting.",
+    help="Methods, separated by commas; options of a method follow it: 'ict score=u*h'.",
 )
-@click.option("--seeds", default=3, show_default=True, type=click.IntRange(1), help="Runs each.")
-@click.option("--sweep", multiple=True, metavar="KEY=V,V", help="A setting to vary.")
-@click.option("--models", metavar="A,B", help="Base models, shared out evenly among the seeds.")
-@click.option("--tune", metavar="KEY=V,V", help="First tune this for each method, such as lr.")
 @click.option(
-    "--tune-runs", default=3, show_default=True, type=click.IntRange(1), help="Runs per value."
+    "--seeds", default=3, show_default=True, type=click.IntRange(1), help="Runs per method."
 )
-@click.option("--baseline", help="Compare each method with this one; else grpo.")
-@click.option("--contrast", metavar="A:B,C:D", help="Compare these pairs instead.")
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="At a time.")
+@click.option("--sweep", multiple=True, metavar="KEY=V,V", help="A key to vary, and its values.")
+@click.option("--models", metavar="A,B", help="Base models, divided evenly among the seeds.")
+@click.option("--tune", metavar="KEY=V,V", help="First choose each method's best value of a key.")
+@click.option(
+    "--tune-runs", default=3, show_default=True, type=click.IntRange(1), help="Runs for each value."
+)
+@click.option("--baseline", help="Compare each method with this one.  [default: grpo]")
+@click.option("--contrast", metavar="A:B,C:D", help="Compare these pairs of methods instead.")
+@click.option(
+    "--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Runs in parallel."
+)
 @BACKEND
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the runs, old and new.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the comparison's runs.")
 @click.option("--details", is_flag=True, help="Print all tables.")
-@click.option("--dry-run", is_flag=True, help="Print the runs and their time, and stop.")
+@click.option("--dry-run", is_flag=True, help="Print the runs and how long they take, and stop.")
 @json_option(help="Print the comparison, or with --dry-run the plan, as JSON.")
 @TRUST
 @process_options
@@ -53,8 +57,7 @@ def command(
 ) -> None:
     """Train methods on the same problems and compare them.
 
-    Each has the same seeds and budget. Stop it whenever you like: the same command continues where
-    it was.
+    All methods get the same seeds and budget. You may stop at any time: the same command continues.
 
     \b
     ictcli compare chain-compare --seeds 3
@@ -71,10 +74,10 @@ def command(
     from ictcli.recipe import find_recipe
     from ictcli.text import command_again
 
-    asked = CompareOptions(methods=read_values(methods, "method", "--methods"), **options)
+    settings = CompareOptions(methods=read_values(methods, "method", "--methods"), **options)
     folder = out or Path("runs") / f"compare-{find_recipe(recipe).stem}"
     check_inside(folder)
-    plan = plan_of(recipe, (*overrides, *engine_settings(backend)), asked, folder)
+    plan = plan_of(recipe, (*overrides, *engine_settings(backend)), settings, folder)
     for note in plan.notes:
         narrate(f"note: {note}")
     if dry_run:

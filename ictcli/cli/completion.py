@@ -1,4 +1,4 @@
-"""What the shell offers for a recipe, besides what click completes: commands, options, paths."""
+"""Shell completion of recipe names. Click itself completes commands, options and paths."""
 
 import click
 from click.shell_completion import CompletionItem
@@ -7,7 +7,7 @@ from click.shell_completion import CompletionItem
 def recipes(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem[str]]:
-    """Offer the shipped recipes, and files."""
+    """Return the shipped recipes whose names begin with `incomplete`, and an item for files."""
     from ictcli.recipe import shipped_recipes
 
     names = [name for name in shipped_recipes() if name.startswith(incomplete)]

@@ -29,7 +29,7 @@ def command(as_json: bool) -> int:
         ("libraries", "info", ", ".join(f"{k} {v}" for k, v in versions().items())),
         *engines,
         ("--backend auto", "info", choose_backend("auto")),
-        ("hub", "info", "offline by environment" if offline else "used when asked"),
+        ("hub", "info", "offline by environment" if offline else "used when needed"),
         ("disk", "ok" if free > 1 << 30 else "failed", f"{free / 2**30:.1f} GiB free here"),
     ]
     heads = ("check", "state", "finding")
@@ -46,5 +46,5 @@ def _try_engine(name: str) -> tuple[str, str]:
         return "ok", engine_module(name, "device").found()
     except UserError as error:
         return "failed", error.message
-    except Exception as error:  # anything a library raises that was built for another machine
+    except Exception as error:  # a library built for another machine may raise anything
         return "failed", f"{type(error).__name__}: {error}"

@@ -32,16 +32,18 @@ def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float,
     "names",
     help="Benchmarks, separated by commas.  [default: what the run was evaluated on]",
 )
-@click.option("--n", type=click.IntRange(1), help="Samples a problem.  [default: 16, or the run's]")
 @click.option(
-    "-k", "--k", callback=_numbers(int), help="pass@k.  [default: 1,2,4, ... n, or the run's]"
+    "--n", type=click.IntRange(1), help="Samples per problem.  [default: 16, or the run's]"
 )
 @click.option(
-    "--temperatures", callback=_numbers(float), help="Evaluate at these as well.  [default: 0]"
+    "-k", "--k", callback=_numbers(int), help="k of pass@k.  [default: 1,2,4, ... n, or the run's]"
 )
-@click.option("--limit", type=click.IntRange(1), help="Only the first problems.")
 @click.option(
-    "--show-private", is_flag=True, default=None, help="Keep and show the questions of GPQA too."
+    "--temperatures", callback=_numbers(float), help="More temperatures to sample at.  [default: 0]"
+)
+@click.option("--limit", type=click.IntRange(1), help="Evaluate only this many problems.")
+@click.option(
+    "--show-private", is_flag=True, default=None, help="Also save and show GPQA's questions."
 )
 @BACKEND
 @CHECKPOINT
@@ -65,16 +67,16 @@ def command(
     threads: int | None,
     **sizes: Any,
 ) -> None:
-    """Measure pass@k, maj@n and greedy accuracy, side by side.
+    """Measure pass@k, maj@n and greedy accuracy of models.
 
     MODEL is a folder, a hub id or a built-in model (builtin:chain, builtin:ledger).
 
-    KEY=VALUE are a recipe's: temperature, max_tokens, seed, data (a file in place of the hub's
-    data; data.BENCH for one of several), plugins, columns.*, hub.*, prompt.*, sampling.*,
-    reward.verifier, .pattern, .timeout, .memory, engine.*; and eval.shots, worked
-    examples as the public figures of gsm8k have them. Without one the run's recipe decides, or
-    the benchmark. Without --bench a run's evaluation is made again, with its samples and seed.
-    Samples are kept as they come: --resume continues an evaluation that was stopped.
+    KEY=VALUE are recipe keys: temperature, max_tokens, seed, data (a file to use instead of the
+    hub's data; data.BENCH=FILE for one of several benchmarks), plugins, columns.*, hub.*, prompt.*,
+    sampling.*, reward.verifier, .pattern, .timeout, .memory, engine.*; and eval.shots, the number
+    of few-shot examples (public results on gsm8k use some). They default to the run's recipe or the
+    benchmark's settings. Without --bench, the run's own evaluation is repeated. Samples are saved
+    as they are drawn, so that --resume can continue.
 
     \b
     ictcli eval builtin:ledger runs/quickstart-ict-s0 --bench ledger,ledger-easy

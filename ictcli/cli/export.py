@@ -1,4 +1,4 @@
-"""ictcli export: what a run trained as a folder for others, with a card."""
+"""ictcli export: write a run's adapters or model, with a model card, to a folder to share."""
 
 from pathlib import Path
 from typing import Literal
@@ -11,11 +11,11 @@ from ictcli.cli.options import BACKEND, TRUST
 TO = ("hf", "mlx", "ollama")
 
 
-@click.command("export", short_help="Make a folder of what RUN trained, with a card.")
+@click.command("export", short_help="Write RUN's adapters or model to a folder, with a card.")
 @click.argument("run", **RUN)
-@click.option("--merge", is_flag=True, help="Fuse adapters into a whole model.")
-@click.option("--to", "layout", type=click.Choice(TO), help="For which library or program.")
-@click.option("--out", type=click.Path(path_type=Path), help="The folder to make.")
+@click.option("--merge", is_flag=True, help="Merge adapters into the model they were trained on.")
+@click.option("--to", "layout", type=click.Choice(TO), help="Library or program to export for.")
+@click.option("--out", type=click.Path(path_type=Path), help="The folder to create.")
 @CHECKPOINT
 @BACKEND
 @TRUST
@@ -27,13 +27,13 @@ def command(
     checkpoint: str | None,
     backend: str | None,
 ) -> None:
-    """Make a folder of what RUN trained, with a card that says how: its adapters, or its model.
+    """Write RUN's adapters or model to a folder to share, with a model card.
 
-    --to writes adapters for peft (hf) or for mlx-lm (mlx). --merge makes a whole model of them and
-    of the model below, which computes what the run trained: in float16 or, where that does not hold
-    the weights, float32; weights of 4 or 8 bits are unpacked. --to ollama makes a whole model
-    with a Modelfile. The folder is RUN/model for a whole model of adapters, else RUN/export, with
-    -step-N for --checkpoint.
+    --to writes adapters for peft (hf) or mlx-lm (mlx). --merge writes a whole model instead, the
+    adapters merged into their base model: in float16, or in float32 if float16 cannot hold the
+    weights; 4-bit and 8-bit weights are unpacked. --to ollama writes a whole model with a
+    Modelfile. The folder is RUN/model for merged adapters, else RUN/export; with --checkpoint its
+    name ends in -step-N.
 
     \b
     ictcli export runs/mine --merge
@@ -61,27 +61,27 @@ def command(
     merge = merge or layout == "ollama"
     adapters = trained.recipe.adapters
     whole = merge or adapters is None
-    made = out or trained.place(merge=merge)
-    if made.exists():
-        raise UserError(f"{made} exists already.", "remove it first, or --out OTHER")
+    folder = out or trained.place(merge=merge)
+    if folder.exists():
+        raise UserError(f"{folder} exists already.", "remove it first, or --out OTHER")
     if adapters is None and layout and not merge:
-        narrate(f"note: {run} trained all weights: it has no adapters, and a whole model is made.")
-    narrate(f"exporting {run} to {made}")
+        narrate(f"note: {run} trained all weights, not adapters: a whole model is written.")
+    narrate(f"exporting {run} to {folder}")
     if whole:
-        note, kept = make.export_model(trained, made, layout)
+        note, kept = make.export_model(trained, folder, layout)
         if note:
             narrate(f"note: {note}")
     else:
-        kept = make.export_adapters(trained, made, layout)
+        kept = make.export_adapters(trained, folder, layout)
     narrate(f"{'warning' if kept.low else 'note'}: {kept.sentence} {kept.reason}".rstrip())
     more = {"checkpoint": checkpoint, "backend": backend}
     if kept.low and whole and adapters:
-        narrate(f"hint: {typed('export', run, to='hf', **more)} has the adapters as they are")
-    output(made)
+        narrate(f"hint: {typed('export', run, to='hf', **more)} exports the adapters unchanged")
+    output(folder)
     if not whole:
         narrate(f"a whole model: {typed('export', run, merge=True, **more)}")
-    then = typed("eval", run, made, checkpoint=checkpoint)
+    then = typed("eval", run, folder, checkpoint=checkpoint)
     if layout == "ollama":
         name = ollama_name(run.name, trained.step)
-        then = f"ollama create {name} -f {shell_word(made / 'Modelfile')}"
+        then = f"ollama create {name} -f {shell_word(folder / 'Modelfile')}"
     narrate(f"next: {then}")

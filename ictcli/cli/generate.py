@@ -1,4 +1,4 @@
-"""ictcli generate: answers of a model to a prompt, or a small chat."""
+"""ictcli generate: let a model answer a prompt, or chat with it."""
 
 import sys
 from typing import Any
@@ -16,7 +16,7 @@ from ictcli.cli.options import (
 from ictcli.errors import UserError
 
 STDIN = "-"
-_EQUALS = "; a prompt that looks like KEY=VALUE is read from stdin: -"
+_EQUALS = "; to ask a prompt that looks like KEY=VALUE, type - and send it on stdin"
 
 
 @click.command("generate")
@@ -26,10 +26,10 @@ _EQUALS = "; a prompt that looks like KEY=VALUE is read from stdin: -"
     nargs=-1,
     required=True,
 )
-@click.option("--n", type=click.IntRange(1), help="Answers to the prompt.  [default: 1]")
-@click.option("--temperature", type=click.FloatRange(0), help="0 is greedy.")
+@click.option("--n", type=click.IntRange(1), help="Number of answers.  [default: 1]")
+@click.option("--temperature", type=click.FloatRange(0), help="Sampling temperature; 0 = greedy.")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the sampling.  [default: 0]")
-@click.option("--gold", help="The right answer, to judge the model's.")
+@click.option("--gold", help="The correct answer; the model's answers are judged by it.")
 @BACKEND
 @CHECKPOINT
 @json_option(help="Print everything as JSON.")
@@ -44,14 +44,14 @@ def command(
     threads: int | None,
     **typed: Any,
 ) -> int:
-    """Ask a model, or chat with it on a terminal.
+    """Ask a model a question, or chat with it on a terminal.
 
-    The model is a run's, a folder, a hub id or built in (builtin:chain, builtin:ledger). Without
-    PROMPT it is read from stdin, as with -; on a terminal a small chat begins.
+    MODEL is a folder, a hub id or a built-in model (builtin:chain, builtin:ledger). Without PROMPT
+    a chat starts on a terminal; elsewhere, and with -, the prompt is read from stdin.
 
-    A run asks, samples and judges as its evaluations do. KEY=VALUE changes that, as in ictcli eval:
-    temperature, max_tokens, seed, plugins, prompt.*, sampling.*, reward.verifier, .pattern,
-    .timeout, .memory, engine.*. The same command gives the same answers.
+    A run's model is prompted, sampled and judged as in the run's evaluations. KEY=VALUE changes
+    that, as in ictcli eval: temperature, max_tokens, seed, plugins, prompt.*, sampling.*,
+    reward.verifier, .pattern, .timeout, .memory, engine.*. Repeating a command repeats its answers.
 
     \b
     ictcli generate builtin:chain "7*9-8+2*2+3*7="
@@ -74,7 +74,7 @@ def command(
     model, *prompts = places
     if len(prompts) > 1:
         raise UserError(
-            f"{len(places)} arguments are a model and more than one prompt.",
+            f"There is a model and {len(prompts)} prompts; only one prompt is allowed.",
             "put the prompt in quotes",
         )
     settings = typed_settings(GenerateSettings, "ictcli generate", overrides, typed, _EQUALS)
@@ -96,7 +96,7 @@ def command(
 
 
 def _question(prompt: str | None = None) -> str | None:
-    """Return the prompt that was typed or piped; None if a terminal may be asked for prompts."""
+    """Return the typed or piped prompt; None to chat on the terminal."""
     if prompt is None and sys.stdin.isatty():
         if sys.stdout.isatty():
             return None
@@ -105,6 +105,6 @@ def _question(prompt: str | None = None) -> str | None:
         return prompt
     try:
         text = sys.stdin.buffer.read().decode("utf-8")
-        return text.removesuffix("\n").removesuffix("\r")  # others are the prompt's own
+        return text.removesuffix("\n").removesuffix("\r")  # further line ends belong to the prompt
     except UnicodeDecodeError as error:
         raise UserError(f"The prompt is not UTF-8: {error}.", "iconv converts it") from error

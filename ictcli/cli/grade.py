@@ -1,4 +1,4 @@
-"""ictcli grade: verdicts on a file of responses and golds."""
+"""ictcli grade: judge a file of responses and golds."""
 
 from pathlib import Path
 
@@ -9,13 +9,13 @@ from ictcli.cli import json_option
 
 @click.command("grade")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--kind", default="math", show_default=True, help="math, integer, choice, ...")
-@click.option("--pattern", help="Regular expression; its last match (first group) counts.")
-@click.option("--timeout", default=5.0, show_default=True, help="CPU seconds per answer.")
-@click.option("--memory", default=1.0, show_default=True, help="GiB per answer.")
+@click.option("--kind", default="math", show_default=True, help="Verifier: math, integer, ...")
+@click.option("--pattern", help="Regular expression whose last match is the answer (group 1).")
+@click.option("--timeout", default=5.0, show_default=True, help="Maximum CPU seconds per answer.")
+@click.option("--memory", default=1.0, show_default=True, help="Maximum memory per answer, in GiB.")
 @click.option("--plugin", "plugin_files", multiple=True, help="A .py file that adds verifiers.")
-@click.option("--out", type=click.Path(path_type=Path), help="Write the rows with their verdicts.")
-@click.option("--explain", is_flag=True, help="Say how answer and gold were read, row by row.")
+@click.option("--out", type=click.Path(path_type=Path), help="File to write the verdicts to.")
+@click.option("--explain", is_flag=True, help="Show how the answer and gold of each row were read.")
 @json_option(help="Print the verdicts as JSON.")
 def command(
     file: Path,
@@ -30,8 +30,8 @@ def command(
 ) -> None:
     """Judge each row of a JSONL, CSV or Parquet file.
 
-    Its columns: response, gold, and optionally choices, the texts of (A), (B), ..., and question
-    (or prompt). What counts as equal: docs/verifiers.md.
+    Columns: response, gold, and optionally choices (the texts of (A), (B), ...) and question or
+    prompt. docs/verifiers.md explains which answers count as equal.
 
     \b
     ictcli grade answers.jsonl
@@ -52,12 +52,12 @@ def command(
         limits = Limits(timeout, memory)
     except ValueError as error:
         raise UserError(
-            "The limits of an answer are positive numbers.", "--timeout 5 --memory 1"
+            "--timeout and --memory must be positive.", "--timeout 5 --memory 1"
         ) from error
     verifier = find_verifier(kind)
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
-        what = "is a folder" if out.is_dir() else f"needs the folder {out.parent}"
-        raise UserError(f"--out {out} {what}.", "--out verdicts.jsonl")
+        fault = "is a folder" if out.is_dir() else f"needs the folder {out.parent}"
+        raise UserError(f"--out {out} {fault}.", "--out verdicts.jsonl")
     responses = read_responses(file)
     columns = [name for response in responses for name in response.columns]
     verifier.check_columns(str(file), columns, "the file needs a column of that name")

@@ -1,4 +1,4 @@
-"""ictcli inspect: recorded rollouts token by token, and what each method keeps of them."""
+"""ictcli inspect: show recorded rollouts token by token, and which tokens methods keep."""
 
 from pathlib import Path
 
@@ -12,17 +12,17 @@ from ictcli.errors import UserError
 @click.command("inspect")
 @click.argument("source", metavar="RUN|MODEL", **RUN)
 @click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
-@click.option("--branches", is_flag=True, help="Show where the tokens of methods lie.")
-@click.option("--step", type=click.IntRange(0), help="A recorded step.  [default: the last]")
+@click.option("--branches", is_flag=True, help="Show which kinds of tokens each method trains.")
+@click.option("--step", type=click.IntRange(0), help="Recorded step to show.  [default: the last]")
 @click.option(
-    "--prompt", type=int, help="A prompt, from 1.  [default: the first with unequal rewards]"
+    "--prompt", type=int, help="Prompt to show, from 1.  [default: the first with unequal rewards]"
 )
-@click.option("--method", "methods", help="Methods, separated by commas.")
+@click.option("--method", "methods", help="Methods to show, separated by commas.")
 @click.option(
-    "--by", metavar="STATISTIC", help="Shading: uniqueness, entropy, purity, weight or prob."
+    "--by", metavar="STATISTIC", help="Shade by uniqueness, entropy, purity, weight or prob."
 )
-@click.option("--model", help="The model whose tokenizer is used instead of the run's.")
-@click.option("--plain", is_flag=True, help="Print the group even on a terminal.")
+@click.option("--model", help="Use the tokenizer of this model instead of the run's.")
+@click.option("--plain", is_flag=True, help="Print the group as text even on a terminal.")
 @json_option(help="Print the group as JSON.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write an HTML page.")
 @TRUST
@@ -41,11 +41,13 @@ def command(
 ) -> int:
     """Look at the recorded rollouts of a run.
 
-    Tokens are shaded by uniqueness and marked if the method kept them; other methods show what they
-    would have kept of the same rollouts. On a terminal keys move; elsewhere a group is printed.
-    --branches shows instead, over all groups, which tokens each method would train: those where
-    responses to one prompt part, or those that the model is sure of. With a model and task=TASK it
-    samples groups first; nothing is trained.
+    Tokens are shaded by uniqueness, and marked if the method kept (trained) them. Other methods
+    show which tokens of these rollouts they would have kept. On a terminal you move with keys;
+    elsewhere one group of rollouts is printed.
+
+    --branches shows, over all groups, how often each method keeps branches (tokens at which
+    responses to one prompt diverge) and tokens that the model is sure of. For a MODEL and
+    task=TASK it samples the groups first; nothing is trained.
 
     \b
     ictcli inspect runs/mine
@@ -62,7 +64,7 @@ def command(
     from ictcli.runs.list import find_run
 
     if as_json and html:
-        raise UserError("--json and --html exclude each other.", "take one of them")
+        raise UserError("--json and --html exclude each other.", "use only one of them")
     names = [name.strip() for name in (methods or "").split(",") if name.strip()]
     if methods is not None and not names:
         raise UserError("--method names no method.", "ictcli methods lists them")
@@ -90,9 +92,9 @@ def command(
         from ictcli.files import write_text
         from ictcli.inspect.page import page, page_data
 
-        held = page_data(view, group)
-        write_text(html, page(group, held))
-        narrate(*group.missing.values(), " ".join(held.summary))
+        data = page_data(view, group)
+        write_text(html, page(group, data))
+        narrate(*group.missing.values(), " ".join(data.summary))
         output(html)
     else:
         print_group(group, as_json=as_json)

@@ -1,4 +1,4 @@
-"""ictcli methods: list the methods with their sources."""
+"""ictcli methods: list the training methods with their sources."""
 
 import click
 
@@ -8,7 +8,7 @@ from ictcli.cli import JSON
 @click.command("methods")
 @JSON
 def command(as_json: bool) -> None:
-    """List the methods: what each trains, its options and its source."""
+    """List the training methods with their options and sources."""
     from ictcli.algorithm.methods import METHODS
     from ictcli.console.table import print_records
 

@@ -1,4 +1,4 @@
-"""Options that several commands have: the engine, trust in a run's code, and --threads."""
+"""Options that several commands share: --backend, --trust, --threads and KEY=VALUE."""
 
 import functools
 import os
@@ -14,7 +14,7 @@ THREAD_VARIABLES = (
     *(f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "RAYON")),
     "VECLIB_MAXIMUM_THREADS",
 )
-"""Read by array and tokenizer libraries when they are loaded."""
+"""Environment variables that array and tokenizer libraries read when they are loaded."""
 
 
 def _trust(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -29,19 +29,19 @@ TRUST = click.option(
     is_flag=True,
     expose_value=False,
     callback=_trust,
-    help="Run code that the run's recipe names: its plugins, verifier, model.",
+    help="Allow the code that a run's recipe names: its plugins, verifier, model.",
 )
-"""`ictcli.files.gate` lets the code of every run of this command run."""
+"""--trust: `ictcli.files.gate` then runs the code named by the recipe of any run."""
 
 
 def process_options(command: Command) -> Command:
-    """Give a command `--threads`, which is in force before array libraries are imported and for
-    processes that are started later."""
+    """Add the option `--threads` to a command. It sets environment variables before array libraries
+    are imported, so that it also applies to subprocesses."""
 
     @click.option(
         "--threads",
         type=click.IntRange(1, 1024),
-        help="Maximum of CPU threads; may change the last bits of figures.",
+        help="Maximum number of CPU threads; may change the last digits of results.",
     )
     @functools.wraps(command)
     def called(*, threads: int | None, **options: Any) -> Any:
@@ -60,17 +60,17 @@ SETTING = re.compile(r"[a-z_]+(\.[\w-]+)*\s*=")
 BACKEND = click.option(
     "--backend",
     type=click.Choice(["auto", "torch", "mlx"]),
-    help="Engine that runs the model.",
+    help="Library that runs the model; auto = the best installed one.",
 )
 
 
 def engine_settings(backend: str | None, threads: int | None = None) -> list[str]:
-    """Return the options as KEY=VALUE of a recipe."""
+    """Return the KEY=VALUE overrides of a recipe for the options --backend and --threads."""
     options = {"engine.backend": backend, "engine.threads": threads}
     return [f"{key}={value}" for key, value in options.items() if value]
 
 
 def split_settings(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the arguments that are KEY=VALUE, and the others, as folders of such names."""
-    settings = [each for each in arguments if SETTING.match(each) and not Path(each).exists()]
+    """Split the arguments into KEY=VALUE settings and others, such as paths that exist."""
+    settings = [word for word in arguments if SETTING.match(word) and not Path(word).exists()]
     return settings, [argument for argument in arguments if argument not in settings]

@@ -18,7 +18,7 @@ def command() -> None:
 @command.command("ls")
 @JSON
 def ls(as_json: bool) -> None:
-    """List the recipes, each with the first line of its file."""
+    """List the recipes that come with ictcli."""
     from ictcli.console.table import print_records
     from ictcli.recipe import shipped_recipes
 
@@ -43,7 +43,7 @@ def show(name: str) -> None:
 @click.argument("parts", metavar="[PART]...", nargs=-1)
 @JSON
 def keys(parts: tuple[str, ...], as_json: bool) -> None:
-    """Explain the keys whose names contain one of PARTs, or all.
+    """Explain the keys that contain one of PARTs, or all keys.
 
     \b
     ictcli recipes keys prompt eval.columns
@@ -77,7 +77,7 @@ def cp(name: str, target: Path) -> None:
     if path.exists():
         raise UserError(f"{path} exists already.", "choose another name")
     text = recipe_text(source)
-    for data in sorted(source.parent.glob("data/*")):  # found only in the recipe's folder
+    for data in sorted(source.parent.glob("data/*")):  # paths in the copy become absolute
         text = text.replace(f'"data/{data.name}"', json.dumps(str(data.resolve())))
     write_text(path, text)
-    narrate(f"{path} is yours to change; {typed('train', path)}")
+    narrate(f"wrote {path}; change it, then: {typed('train', path)}")

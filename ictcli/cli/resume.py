@@ -13,14 +13,14 @@ from ictcli.cli import RUN, json_option
 from ictcli.cli.options import TRUST, process_options
 
 GRACE_S = 4.0
-"""Seconds that a run may take to save its step when the comparison that started it is gone."""
+"""Seconds that a run has to save its step after the comparison that started it has ended."""
 
 
 @click.command("resume")
 @click.argument("folder", metavar="RUN", **RUN)
 @click.argument("overrides", nargs=-1, metavar="[steps=N]")
 @json_option(help="Print the summary as JSON.")
-@click.option("--end-with-stdin", is_flag=True, hidden=True)  # for the processes of compare --jobs
+@click.option("--end-with-stdin", is_flag=True, hidden=True)  # used by compare --jobs
 @TRUST
 @process_options
 def command(
@@ -32,8 +32,8 @@ def command(
 ) -> None:
     """Continue RUN from its last checkpoint.
 
-    It ends exactly as a run that never stopped. steps=N continues it to step N, even if it is
-    finished.
+    The result is exactly that of a run that never stopped. steps=N trains on to step N, even if
+    the run is finished.
 
     \b
     ictcli resume quickstart-ict-s0
@@ -77,8 +77,8 @@ def command(
 
 
 def end_with(descriptor: int) -> None:
-    """End this process when the other end of a pipe is closed: by SIGTERM, so that it finishes and
-    saves its step, or without it after `GRACE_S`."""
+    """End this process when the other end of a pipe is closed: send it SIGTERM, on which it saves
+    its step, and exit after `GRACE_S` seconds in any case."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the parent may have ignored it
 
     def wait_for_end() -> None:

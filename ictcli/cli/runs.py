@@ -18,9 +18,9 @@ def command() -> None:
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @JSON
 def ls(folder: Path | None, as_json: bool) -> None:
-    """List the runs in FOLDER, the one that changed last at the end.
+    """List the runs in FOLDER, the last changed at the end.
 
-    FOLDER is by default runs/ or, without it, the working directory.
+    FOLDER defaults to runs/ or, if that does not exist, to the working directory.
 
     \b
     ictcli runs ls
@@ -29,11 +29,11 @@ def ls(folder: Path | None, as_json: bool) -> None:
     from ictcli.console.runs import print_list
     from ictcli.runs.list import RUNS, existing, find_runs, list_runs
 
-    if folder is None:  # runs that lie here are not far below: this may be a home
+    if folder is None:  # search only two levels deep: this may be a home directory
         folder = Path() if not RUNS.is_dir() and any(find_runs(Path(), 2)) else RUNS
     folder = existing(folder) or folder
     if not folder.is_dir():
-        hint = "ictcli runs ls FOLDER lists another's; ictcli train quickstart makes this one"
+        hint = "ictcli runs ls FOLDER lists another folder; ictcli train quickstart makes a run"
         raise UserError(f"There is no folder {folder}.", hint)
     print_list(list_runs(folder), folder, as_json=as_json)
 
@@ -72,10 +72,9 @@ def diff(runs: tuple[Path, ...], as_json: bool) -> None:
 @click.argument("run", **RUN)
 @JSON
 def check(run: Path, as_json: bool) -> int:
-    """Compare a run's files with their checksums.
+    """Compare a run's files and checkpoints with their checksums.
 
-    These are the files that RUN wrote once, and its checkpoints. Ends with 1 where one is damaged,
-    altered or missing.
+    The exit code is 1 if a file is damaged, altered or missing.
     """
     from ictcli.console.runs import print_check
     from ictcli.runs.show import check_run
@@ -87,14 +86,14 @@ def check(run: Path, as_json: bool) -> int:
 
 @command.command("gc")
 @click.argument("runs", metavar="[RUN]...", nargs=-1, **RUN)
-@click.option("--finished", is_flag=True, help="Of finished runs remove all but the best.")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and stop.")
+@click.option("--finished", is_flag=True, help="In finished runs remove all but the best.")
+@click.option("--dry-run", is_flag=True, help="Print what would be removed, and stop.")
 @JSON
 def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> None:
     """Remove old checkpoints of RUNs, or of every run in runs/.
 
-    The newest undamaged one, from which a run can be resumed, and the best stay. With --finished
-    only the best of a finished run stays: such a run cannot be trained further.
+    The newest undamaged checkpoint, from which a run can be resumed, and the best are kept. With
+    --finished, finished runs keep only the best, and cannot be trained further.
 
     \b
     ictcli runs gc --dry-run
@@ -122,7 +121,7 @@ def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> 
 
 
 def _run_folder(name: Path) -> Path:
-    """Return the folder of a run, which may be damaged. UserError if none has that name."""
+    """Return the folder of a run, which may be damaged. UserError if there is no such run."""
     from ictcli.runs.list import find_run, find_runs
 
     run = find_run(name)

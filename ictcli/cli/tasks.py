@@ -1,4 +1,4 @@
-"""ictcli tasks: list the tasks and benchmarks that have names, and show a problem of one."""
+"""ictcli tasks: list the tasks and benchmarks that have names, and show one."""
 
 import click
 
@@ -7,7 +7,7 @@ from ictcli.cli import JSON
 
 @click.group("tasks")
 def command() -> None:
-    """List the tasks and benchmarks, and show a problem of one."""
+    """List the tasks and benchmarks, and show one."""
 
 
 @command.command("ls")
@@ -15,7 +15,7 @@ def command() -> None:
 def ls(as_json: bool) -> None:
     """List the built-in tasks, data sets and generators.
 
-    The problems of a file, a folder or any data set of the hub are a task too.
+    A file, a folder or any data set of the hub can also be used as a task.
     """
     from ictcli.console.lines import narrate
     from ictcli.console.table import print_records

@@ -1,4 +1,4 @@
-"""ictcli train: train a model as a recipe says."""
+"""ictcli train: train a model with the settings of a recipe."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     "--run",
     "folder",
     type=click.Path(path_type=Path),
-    help="The run folder to make.  [default: in runs/]",
+    help="The run folder to create.  [default: in runs/]",
 )
-@click.option("--dry-run", is_flag=True, help="Print the resolved recipe and its plan, and stop.")
+@click.option("--dry-run", is_flag=True, help="Print all settings and the plan, and stop.")
 @click.option(
     "--memory",
     type=click.FloatRange(0, 1e6, min_open=True),
     metavar="GIB",
-    help="With --dry-run: plan for a machine (with CUDA: a GPU) with this much memory.",
+    help="With --dry-run: plan for a machine (with CUDA, a GPU) that has this much memory.",
 )
 @json_option(help="Print the summary, or the plan, as JSON.")
 @TRUST
@@ -45,9 +45,9 @@ def command(
     as_json: bool,
     threads: int | None,
 ) -> None:
-    """Train a model as RECIPE says.
+    """Train a model with the settings of RECIPE.
 
-    RECIPE is a shipped recipe's name, or a .toml file.
+    RECIPE is the name of a shipped recipe (ictcli recipes ls), or a .toml file.
 
     \b
     ictcli train quickstart
@@ -76,7 +76,7 @@ def command(
     run = _begin(folder, find_recipe(recipe).stem, resolved)
     narrate(f"loading {resolved.data_name}")
     with run, observer(resolved, run.folder, live=not as_json) as observing:
-        summary = finished(run, resolved, narrate)  # of a launch that was started again
+        summary = finished(run, resolved, narrate)  # after a restart by torchrun it may be done
         summary = summary or launch(run, resolved, observing)
     report(summary, run.folder, resolved, as_json=as_json)
     check_learned(summary)
@@ -99,8 +99,8 @@ def _plan(recipe: Recipe, memory: float, *, as_json: bool) -> None:
 
 
 def _begin(folder: Path | None, name: str, recipe: Recipe) -> Run:
-    """Begin a run in the folder, by default one in runs/ with this name; or, where torchrun has
-    started its processes again, continue the one that they began."""
+    """Create a run in `folder`, by default a new one in runs/ named after `name`, the method and
+    the seed. If torchrun restarted its processes, open the run that they began instead."""
     from ictcli.compare.design import slug
     from ictcli.console.lines import narrate
     from ictcli.errors import UserError
@@ -113,7 +113,7 @@ def _begin(folder: Path | None, name: str, recipe: Recipe) -> Run:
     if folder is None:
         raise UserError(
             "A process was lost, and the run folder of this launch is not known.",
-            "torchrun ... train RECIPE --run FOLDER and ictcli resume RUN continue by themselves",
+            "torchrun ... train RECIPE --run FOLDER, or ictcli resume RUN, continues such a run",
         )
     if is_run(folder):
         run, began = Run.open(folder)

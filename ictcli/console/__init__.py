@@ -1,5 +1,3 @@
-"""The screen. Only this package imports rich.
-
-Data goes to stdout, narration to stderr. On a terminal a run is a live view, elsewhere a line a
-step.
+"""Everything that ictcli prints: data on stdout, narration on stderr. Only this package imports
+rich. On a terminal a training run is a live view, elsewhere a line per step.
 """

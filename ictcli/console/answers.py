@@ -1,4 +1,4 @@
-"""Answers to a prompt, as they are sampled, and a small chat."""
+"""Prints a model's answers to a prompt while they are sampled, and runs a chat."""
 
 import contextlib
 import importlib
@@ -19,13 +19,13 @@ from ictcli.text import BREAKS, SPACES, visible
 
 
 def print_answers(session: Session, question: str, gold: str | None, *, as_json: bool) -> int:
-    """Answer a prompt, and judge the answers if there is a gold; returns the exit code."""
+    """Answer a prompt, judge the answers if there is a gold, and return the exit code."""
     introduce(session)
     with stop_on_interrupt() as stop:
         if as_json:
             reply = session.ask(question, stop=stop)
         else:
-            reply = session.ask(question, AnswerStream(session.settings.n).heard, stop)
+            reply = session.ask(question, AnswerStream(session.settings.n).add, stop)
     explanations: Sequence[Explanation] = ()
     if gold is not None and not reply.stopped:
         texts = [answer.text for answer in reply.answers]
@@ -44,12 +44,12 @@ def print_answers(session: Session, question: str, gold: str | None, *, as_json:
 
 
 def chat(session: Session) -> int:
-    """Answer what is typed until the user leaves; returns the exit code. Ctrl-C ends an answer, and
-    at the prompt the chat."""
+    """Answer what is typed until the user leaves, and return the exit code. Ctrl-C ends an answer
+    or, at the prompt, the chat."""
     with contextlib.suppress(ImportError):
         importlib.import_module("readline")  # gives `input` line editing and a history
     introduce(session)
-    narrate("The model sees no earlier prompt. Ctrl-C stops an answer, Ctrl-D ends.")
+    narrate("The model does not see earlier prompts. Ctrl-C stops an answer, Ctrl-D ends.")
     if hint := session.form.hint:
         narrate(f"{hint[0].upper()}{hint[1:]}")
     while True:
@@ -65,25 +65,25 @@ def chat(session: Session) -> int:
             continue
         try:
             with stop_on_interrupt() as stop:
-                reply = session.ask(question, AnswerStream(1).heard, stop)
+                reply = session.ask(question, AnswerStream(1).add, stop)
             remark(session, reply)
         except UserError as error:
             narrate(error.message, *[f"hint: {error.hint}"] * bool(error.hint))
 
 
 def introduce(session: Session) -> None:
-    """Print which model answers, on stderr."""
+    """Print on stderr which model answers."""
     about = session.engine.describe()
     narrate(
         f"{session.model.name}: {about['parameters']:,} parameters, {about['engine']} on "
         f"{about['device']} ({about['dtype']}), temperature {session.model.temperature:g}"
-        + (" (temperature=0: the likeliest answer)" if session.model.temperature else "")
+        + (" (temperature=0: greedy)" if session.model.temperature else "")
     )
 
 
 class AnswerStream:
-    """Answers on stdout, one below the other. The first that has not ended is written as it grows;
-    those after it wait."""
+    """Prints `n` answers that are sampled in parallel, one below the other: the first unfinished
+    answer as it grows, the later ones once all before them have ended."""
 
     def __init__(self, n: int) -> None:
         self._waiting = [""] * n
@@ -91,8 +91,8 @@ class AnswerStream:
         self._row = 0
         self._begun = False
 
-    def heard(self, row: int, text: str, ended: bool) -> None:
-        """Take the text that an answer grew by (`ictcli.generate.session.Heard`)."""
+    def add(self, row: int, text: str, ended: bool) -> None:
+        """Add text to answer `row`, which may have `ended`, and print what can be printed."""
         self._waiting[row] += text
         self._ended[row] = ended
         n = len(self._waiting)
@@ -113,7 +113,7 @@ def _write(text: str) -> None:
 
 
 def remark(session: Session, reply: Reply) -> None:
-    """Print which answers are not whole, on stderr."""
+    """Print on stderr how many answers were cut."""
     n, most = len(reply.answers), reply.sampling.max_tokens
     cut = sum(not answer.finished for answer in reply.answers)
     subject = "the answer was" if n == 1 else f"{cut} of {n} answers were"

@@ -1,4 +1,4 @@
-"""What `ictcli inspect --branches` prints."""
+"""The output of `ictcli inspect --branches`."""
 
 from dataclasses import asdict
 
@@ -24,38 +24,39 @@ COLUMNS = [
 
 
 def bars(shares: tuple[float, ...]) -> str:
-    """Return a block a share, as high as the share is of the largest."""
+    """Return a bar of block characters for each share, scaled to the largest."""
     most = max(shares) or 1.0
     return "".join(BLOCKS[min(7, int(share / most * 8))] if share else " " for share in shares)
 
 
 def print_branches(placed: Branches, *, as_json: bool) -> None:
-    """Print where the tokens of methods lie as tables, or as JSON."""
+    """Print which tokens the methods keep, as a table or as JSON."""
     if as_json:
         print_json(asdict(placed) | {"paper": PAPER})
         return
     output(
         f"{placed.source} on {placed.task}: {counted(placed.responses, 'response')} in groups of "
         f"{placed.group}, temperature {placed.temperature:g}, {counted(placed.tokens, 'token')}.",
-        f"Branches, where responses to one prompt part: {shown_share(placed.branch_share)} of the "
-        f"tokens. From token {figure(placed.alone_from, 'g')} (median) a response is alone.",
+        f"Branches (tokens where responses to a prompt diverge): {shown_share(placed.branch_share)}"
+        f". A response differs from all others from token {figure(placed.alone_from, 'g')} "
+        "(median).",
         f"Sure tokens (p > 0.99): {shown_share(placed.sure)}. Mean p: {placed.prob:.2f}.",
     )
     if placed.uniqueness is not None:
         output(
-            f"Uniqueness u: mean {placed.uniqueness:.3f}; its rank correlation with the entropy "
-            f"H1: {figure(placed.uniqueness_entropy_spearman, '+.2f')}."
+            f"Uniqueness u: mean {placed.uniqueness:.3f}, rank correlation with the entropy H1 "
+            f"{figure(placed.uniqueness_entropy_spearman, '+.2f')}."
         )
     output("")
     print_table(Table(COLUMNS, placed.placements))
     output(
         "",
-        "The last column goes from the surest tenth of the tokens to the least sure. A random "
-        "choice keeps the same share of branches as of tokens.",
+        "The last column goes from the tenth of the tokens with the lowest H1 to that with the "
+        "highest. A random choice keeps equal shares of branches and of tokens.",
     )
     if any(row.method.split()[0] == "ict" for row in placed.placements):
         output(
-            "The paper reports of the tokens that ict keeps on GSM8K (arXiv 2606.19771): mean p "
+            "For the tokens that ict keeps on GSM8K the paper (arXiv 2606.19771) reports mean p "
             f"{PAPER['kept_prob']}, high:low {PAPER['high_low_ratio']}."
         )
     output(*placed.missing.values())

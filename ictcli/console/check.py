@@ -1,4 +1,4 @@
-"""What `ictcli check` prints: answers as they come, then what they say."""
+"""The output of `ictcli check`: answers as they are sampled, then the findings."""
 
 import sys
 from dataclasses import asdict
@@ -11,13 +11,13 @@ from ictcli.train.checked import Answer, Checked, ShownPrompt, Training, Tried
 
 HOUR = 3600
 LONGEST = 1200
-"""Characters of a prompt that are shown, and of the first answer a quarter of them."""
+"""Maximum number of characters shown of a prompt; of its first answer a quarter of that."""
 SHOWN, TAIL = 3, 60
-"""Prompts that are shown whole, and characters of the end of an answer."""
+"""Number of prompts to show, and number of characters shown from the end of other answers."""
 
 
 class Shown:
-    """Prints the findings of a check as they come."""
+    """Prints the prompts and answers of a check while it runs."""
 
     def __init__(self) -> None:
         self._prompts, self._first = 0, False
@@ -29,15 +29,15 @@ class Shown:
             self._prompt(part)
         else:
             self._answer(part)
-        sys.stdout.flush()  # a pipe shows answers as they come, too
+        sys.stdout.flush()  # so that a pipe, too, shows each answer at once
 
     def _training(self, training: Training) -> None:
-        train = counted(training.train, "problem") if training.train else "problems made as needed"
+        train = counted(training.train, "problem") if training.train else "generated problems"
         output(
             f"data: {training.name}, {train} to train on, {training.heldout:,} others to evaluate "
             "on.",
-            f"method: {training.method}, lr={training.lr:g}; method=NAME lr=RATE takes another of "
-            "ictcli methods.",
+            f"method: {training.method}, lr={training.lr:g}; method=NAME lr=RATE changes them, and "
+            "ictcli methods lists the methods.",
             *(f"note: {note}" for note in training.notes),
         )
 
@@ -57,21 +57,21 @@ class Shown:
         if not answer.read and answer.reason:
             read += f" ({middle_cut(answer.reason, 60)})"
         size = counted(answer.tokens, "token") + ", cut at max_tokens" * answer.cut
-        said = answer.text.strip()
-        if self._first:  # of a prompt that is shown
+        text = answer.text.strip()
+        if self._first:  # the first answer to a prompt that is shown
             self._first = False
             output(
                 "its first answer:",
-                *(f"| {line}" for line in middle_cut(said, LONGEST // 4).split("\n")),
+                *(f"| {line}" for line in middle_cut(text, LONGEST // 4).split("\n")),
             )
             output(f"{answer.status}: {read}{gold}; {size}")
             return
-        end = " ".join(said[-TAIL:].split())
-        output(f"{answer.status}: {read}{gold}; {size}: {'...' * (len(said) > TAIL)}{end}")
+        end = " ".join(text[-TAIL:].split())
+        output(f"{answer.status}: {read}{gold}; {size}: {'...' * (len(text) > TAIL)}{end}")
 
 
 def print_check(checked: Checked, command: str, *, as_json: bool) -> None:
-    """Print the counts of the answers, the verdict, and the command to type."""
+    """Print the counts of the answers, the verdict and the next command."""
     tried = checked.tried
     seconds = tried.load_s + tried.time.seconds if tried and tried.time else None
     if as_json:
@@ -87,13 +87,13 @@ def print_check(checked: Checked, command: str, *, as_json: bool) -> None:
     if tried and tried.time and seconds is not None:
         time = tried.time
         steps = int((HOUR - seconds) / time.step) + time.steps if seconds > HOUR else 0
-        shorter = f" steps={steps} takes an hour at most." if steps > 0 else ""
+        shorter = f" steps={steps} takes at most an hour." if steps > 0 else ""
         output(
             f"time: about {duration(seconds)}: {duration(tried.load_s)} to load, "
             f"{time.parts()}.{shorter}"
         )
     elif tried:
-        output("time: not known, as no group of answers ended in time.")
+        output("time: unknown, as no group of answers was completed in time.")
     if tried and tried.interrupted:
         output("", "interrupted: there is no verdict.")
         return
@@ -113,8 +113,8 @@ def _tried(tried: Tried) -> None:
     level = f"{groups.all_right} are all right, {groups.all_wrong} all wrong"
     others = f"; of the others {level}" if groups.with_signal < groups.total else ""
     output(
-        f"groups: {groups.with_signal} of {groups.total} have unequal rewards, and teach "
-        f"something{others}."
+        f"groups: {groups.with_signal} of {groups.total} have unequal rewards, so the model can "
+        f"learn from them{others}."
     )
     for name, mean in tried.rewards.items():
         output(f"reward {name}: {'none given' if mean is None else f'{mean:.3g} on average'}.")

@@ -1,4 +1,4 @@
-"""What `ictcli compare` prints: the plan, where the runs are, and the result."""
+"""The output of `ictcli compare`: the plan, the progress of the runs, and the result."""
 
 import contextlib
 from collections.abc import Callable, Collection, Generator
@@ -21,7 +21,7 @@ RUN_COLUMNS = [
     Column[RunEstimate]("method", lambda run: run.label, str),
     Column[RunEstimate]("seed", lambda run: run.seed, setting),
     Column[RunEstimate]("steps", lambda run: run.steps, setting),
-    Column[RunEstimate]("lr", lambda run: "by tuning" if run.lr is None else f"{run.lr:g}", str),
+    Column[RunEstimate]("lr", lambda run: "tuned" if run.lr is None else f"{run.lr:g}", str),
     Column[RunEstimate](
         "time", lambda run: "finished" if run.finished else duration(run.seconds), str
     ),
@@ -29,7 +29,7 @@ RUN_COLUMNS = [
 
 
 def planned(estimate: ComparisonEstimate, jobs: int, *, as_json: bool) -> None:
-    """Print the runs with the time of each and of all, as a table or JSON."""
+    """Print the runs of a comparison with the time of each and in total, as a table or JSON."""
     if as_json:
         print_json({"jobs": jobs, **estimate.model_dump(mode="json")})
         return
@@ -40,19 +40,19 @@ def planned(estimate: ComparisonEstimate, jobs: int, *, as_json: bool) -> None:
         return
     at_once = f", {estimate.at_once} at a time" if estimate.at_once > 1 else ""
     if estimate.at_once < jobs:
-        at_once += f" (--jobs {jobs} asks for more than there are cores for)"
+        at_once += f" (too few CPU cores for --jobs {jobs})"
     timed = "one run" if estimate.kinds == 1 else f"{estimate.kinds} kinds of run"
     narrate_paragraph(
         f"{counted(len(estimate.runs), 'run')}, {left} of them to do: about "
-        f"{duration(estimate.seconds)}{at_once}, from a step of {timed}, timed now."
+        f"{duration(estimate.seconds)}{at_once}, estimated by timing a step of {timed}."
     )
 
 
 def comparison(
     c: Comparison, folder: Path, said: Collection[str], *, as_json: bool, details: bool
 ) -> None:
-    """Print a comparison as JSON, or its results as a table and the answer in a sentence; with
-    `details` also the differences. Notes that were `said` before are not said again."""
+    """Print the result of a comparison as JSON, or as a table and a sentence; with `details`, also
+    the table of differences. Notes in `said`, which were printed before, are left out."""
     if as_json:
         print_json(c.model_dump(mode="json"))
         return
@@ -70,8 +70,8 @@ def comparison(
 
 @contextlib.contextmanager
 def status(*, drawn: bool) -> Generator[Callable[[str], None]]:
-    """Return a function that shows a line on a terminal: a text replaces the one before, an empty
-    one removes it; elsewhere nothing is shown."""
+    """Yield a function that shows a text as the status line on a terminal, instead of the previous
+    text; an empty text removes the line. Without a terminal it does nothing."""
     screen = Screen(stderr=True)
     if not (drawn and screen.is_terminal and not screen.is_dumb_terminal):
         yield lambda text: None

@@ -1,4 +1,4 @@
-"""A group of rollouts as text or JSON, for pipes and scripts."""
+"""Prints a group of rollouts as text or JSON, for pipes and scripts."""
 
 import os
 import sys
@@ -11,12 +11,12 @@ from ictcli.tables import text_table
 from ictcli.tables.numbers import shown_share
 from ictcli.text import figure, sign, visible
 
-MOST = 8
-"""Tokens of the group with the highest values that are printed."""
+TOP_TOKENS = 8
+"""Number of tokens printed in the table of those with the highest values in the group."""
 
 
 def can_move() -> bool:
-    """Return whether single keys can be read from the terminal, and it can be drawn on."""
+    """Return whether the terminal can be read key by key and drawn on."""
     draws = os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
     return sys.stdin.isatty() and sys.stdout.isatty() and draws
 
@@ -43,7 +43,7 @@ def print_group(group: GroupView, *, as_json: bool) -> None:
     _deepest(group)
     narrate(*group.missing.values())
     if not group.tokenizer:
-        narrate("Tokens are shown as ids, as there is no tokenizer (--model names one).")
+        narrate("Tokens are shown as ids, as no tokenizer was found (--model=MODEL names one).")
 
 
 def _pieces(rollout: RolloutView, method: str, *, marked: bool) -> list[str]:
@@ -65,7 +65,7 @@ def _methods(methods: list[MethodView]) -> None:
 
 
 def _deepest(group: GroupView) -> None:
-    if deepest := group.deepest(group.by, group.shown)[:MOST]:
+    if deepest := group.deepest(group.by, group.shown)[:TOP_TOKENS]:
         output("", f"highest {group.by} of the group")
         rows = [
             {

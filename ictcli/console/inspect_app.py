@@ -1,4 +1,4 @@
-"""`ictcli inspect` on a terminal: keys move through a recorded run."""
+"""The interactive `ictcli inspect`: a view of recorded rollouts that the user moves with keys."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,14 +15,14 @@ from ictcli.inspect.view import StepView
 
 
 def move(view: StepView, group: GroupView) -> int:
-    """Draw and obey keys until q; returns the exit code. Restores the terminal."""
+    """Draw the screen and obey keys until q. Restore the terminal and return the exit code."""
     console = Screen()
     try:
         with inspect_keys.raw():
             coloured = not console.no_color and console.color_system is not None
             app = App(view, group, console, Palette(coloured=coloured))
             with console.screen(hide_cursor=True):
-                console.file.write("\x1b[?7l")  # cut lines that it counts as longer than rich does
+                console.file.write("\x1b[?7l")  # no line wrap: widths may differ from rich's
                 try:
                     app.run()
                 finally:
@@ -33,7 +33,7 @@ def move(view: StepView, group: GroupView) -> int:
 
 
 class App:
-    """The state of the screen, and the keys."""
+    """The state of the interactive view, and the action of each key."""
 
     def __init__(self, view: StepView, group: GroupView, console: Screen, palette: Palette) -> None:
         self.view, self.group = view, group
@@ -60,7 +60,7 @@ class App:
         }
 
     def run(self) -> None:
-        """Run until q. A resized terminal is redrawn within a quarter of a second."""
+        """Obey keys until q. Redraw within a quarter of a second if the terminal is resized."""
         size = None
         while True:
             if size != self.console.size:
@@ -72,7 +72,7 @@ class App:
                 if act := self.keys.get(key):
                     self.status = ""
                     act()
-                    size = None  # draw once all keys are obeyed
+                    size = None  # redraw after all keys that were read
 
     def _draw(self) -> None:
         width, height = self.console.size

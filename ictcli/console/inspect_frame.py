@@ -1,4 +1,4 @@
-"""One frame of `ictcli inspect`: as many lines as the terminal has."""
+"""Draws a frame of the interactive `ictcli inspect`, as high as the terminal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from ictcli.tables.numbers import shown_share
 from ictcli.text import figure, one_line, sign, visible
 
 WIDEST = 14
-"""Most cells of a token in the grid; longer ones end in an ellipsis."""
+"""Maximum width of a token in the grid, in cells; a longer token ends in an ellipsis."""
 LABEL = 12
 SHADES = ("#4a3a2c", "#7a4a1e", "#a85a10", "#d97706", "#ffb020")
 INKS = ("white", "white", "white", "black", "black")
@@ -25,7 +25,7 @@ REGIMES = {"R_H": "R_H: p > β", "R_L": "R_L: p < β", None: "p = β"}
 
 @dataclass
 class Cursor:
-    """The rollout and token looked at, counted from 0, the method and the shading."""
+    """The position of the cursor (rollout and token, from 0), the method and the shading."""
 
     method: str
     by: str
@@ -35,7 +35,7 @@ class Cursor:
 
 class Palette:
     """Styles of tokens: shaded by colour, bold and underlined if kept, reversed at the cursor.
-    `coloured`: whether the terminal shows colours at all; NO_COLOR and some terminals do not."""
+    `coloured`: whether the terminal shows colours (False also with NO_COLOR)."""
 
     def __init__(self, *, coloured: bool = True) -> None:
         self.coloured = coloured
@@ -62,9 +62,9 @@ class Frame:
         self.values = [rollout.values(cursor.by, cursor.method) for rollout in group.rollouts]
 
     def lines(self, status: str) -> list[Text]:
-        """Return the frame."""
+        """Return the frame's lines, as many as the terminal has."""
         foot, head = self._token(), self._head()
-        spare = self.height - len(head) - len(foot) - 2  # a rule, and the last line
+        spare = self.height - len(head) - len(foot) - 2  # minus a rule and the last line
         grid = self._grid(max(1, min(len(self.group.rollouts), spare - 4)))
         rollout = self.rollout
         answer = f"  answer {visible(rollout.extracted)}" if rollout.extracted else ""
@@ -109,15 +109,14 @@ class Frame:
 
     @cached_property
     def _columns(self) -> tuple[int, list[int]]:
-        """The first position in the grid, and the cells of each position: as many positions as fit
-        around the cursor."""
+        """The first token position in the grid, and the widths of the positions that fit in it."""
         rows = [rollout.pieces for rollout in self.group.rollouts]
         longest = max(map(len, rows))
         room = self.width - LABEL
 
         def cells(t: int) -> int:
-            found = (cell_len(sign(pieces[t])) for pieces in rows if len(pieces) > t)
-            return min(WIDEST, max(found, default=1))
+            lengths = (cell_len(sign(pieces[t])) for pieces in rows if len(pieces) > t)
+            return min(WIDEST, max(lengths, default=1))
 
         here = self.cursor.position
         widths = {here: cells(here)}
@@ -129,7 +128,7 @@ class Frame:
         return min(widths), [widths[t] for t in sorted(widths)]
 
     def _grid(self, count: int) -> list[Text]:
-        """Return a line a rollout; tokens of the same position are in one column."""
+        """Return `count` lines, one per rollout; tokens of the same position form a column."""
         first, widths = self._columns
         start = max(0, min(self.cursor.row - count // 2, len(self.group.rollouts) - count))
         lines: list[Text] = []
@@ -154,12 +153,12 @@ class Frame:
     def _flow(self, count: int) -> list[Text]:
         lines, current = [Text()], 0
         for t, text in enumerate(self.rollout.pieces):
-            shown = sign(text) if text.strip() else visible(text) or sign(text)
-            if lines[-1] and lines[-1].cell_len + cell_len(shown) > self.width:
+            piece = sign(text) if text.strip() else visible(text) or sign(text)
+            if lines[-1] and lines[-1].cell_len + cell_len(piece) > self.width:
                 lines.append(Text())
             if t == self.cursor.position:
                 current = len(lines) - 1
-            lines[-1].append(shown, self._style(self.rollout, t))
+            lines[-1].append(piece, self._style(self.rollout, t))
             if text.endswith("\n"):
                 lines.append(Text())
         start = max(0, min(current - count // 2, len(lines) - count))
@@ -168,8 +167,8 @@ class Frame:
     def _token(self) -> list[Text]:
         t, rollout = self.cursor.position, self.rollout
         pieces, method = rollout.pieces, self.cursor.method
-        shown = cell(pieces[t], min(WIDEST, cell_len(sign(pieces[t]))))
-        facts = [Text.assemble((shown, "bold reverse"), f" {t + 1}/{len(pieces)}")]
+        token = cell(pieces[t], min(WIDEST, cell_len(sign(pieces[t]))))
+        facts = [Text.assemble((token, "bold reverse"), f" {t + 1}/{len(pieces)}")]
         facts += [Text(f"{symbol} {value}") for symbol, value in rollout.figures(t).items()]
         facts += [Text(REGIMES[rollout.regime[t]])] if rollout.regime else []
         facts.append(Text(f"weight {figure(rollout.weights[method][t], '.2g')}"))
@@ -183,15 +182,15 @@ class Frame:
 
 
 def cell(token: str, width: int) -> str:
-    """Return a token in exactly `width` cells; a longer one ends in an ellipsis."""
-    shown = sign(token)
-    if cell_len(shown) > width:
-        shown = set_cell_size(shown, width - 1) + "…"
-    return set_cell_size(shown, width)
+    """Return a token padded to `width` cells, or cut to them with an ellipsis at the end."""
+    text = sign(token)
+    if cell_len(text) > width:
+        text = set_cell_size(text, width - 1) + "…"
+    return set_cell_size(text, width)
 
 
 def packed(parts: Sequence[Text], width: int) -> list[Text]:
-    """Return the parts with two spaces between them, on as few lines as hold them whole."""
+    """Join the parts with two spaces, on as few lines as possible without breaking a part."""
     lines: list[Text] = []
     for part in parts:
         if lines and lines[-1].cell_len + 2 + part.cell_len <= width:

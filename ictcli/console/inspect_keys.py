@@ -1,4 +1,4 @@
-"""Single keys from a terminal, which is restored on every way out."""
+"""Reads single keys from a terminal, and always restores the terminal."""
 
 import contextlib
 import os
@@ -25,30 +25,27 @@ _KEY = re.compile(
 
 
 def parse(text: str) -> list[str]:
-    """Return the keys in what a terminal sent: characters, or names. Skips unknown sequences."""
+    """Return the keys in a terminal's text: characters or names like `left`. Skips unknown keys."""
     pairs = [(match["code"], match["character"] or "") for match in _KEY.finditer(text)]
     names = [ESCAPES.get(code, "") if code else PLAIN.get(sign, sign) for code, sign in pairs]
     return [name for name in names if name]
 
 
 def read(seconds: float) -> list[str]:
-    """Return the keys pressed; waits up to `seconds` for the first. A closed terminal reads as
-    q."""
+    """Return the keys pressed, after waiting up to `seconds`; q if the terminal was closed."""
     if not select.select([sys.stdin.fileno()], [], [], seconds)[0]:
         return []
     try:
-        sent = os.read(sys.stdin.fileno(), 4096)
+        data = os.read(sys.stdin.fileno(), 4096)
     except OSError:
         return ["q"]
-    return parse(sent.decode(errors="ignore")) if sent else ["q"]
+    return parse(data.decode(errors="ignore")) if data else ["q"]
 
 
 @contextlib.contextmanager
 def raw() -> Generator[None]:
-    """Read stdin key by key without echo. Ctrl-C still interrupts; Ctrl-Z does nothing.
-
-    Restores the terminal on every way out, SIGTERM and SIGHUP among them.
-    """
+    """Context in which stdin can be read key by key, without echo. Ctrl-C still interrupts; Ctrl-Z
+    does nothing. The terminal is always restored at the end, also on SIGTERM and SIGHUP."""
     import termios
     import tty
 

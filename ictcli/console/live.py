@@ -27,12 +27,12 @@ from ictcli.text import figure, visible
 BLOCKS = "▁▂▃▄▅▆▇█"
 CURVES = shown_in("live")
 LEAST_SPAN = 0.1
-"""Smallest range that the height of a sparkline covers, so that noise does not look like change."""
+"""Minimum range of values that a sparkline's height stands for, so that noise stays flat."""
 SHOWN_TOKENS = 400
 
 
 def is_share(name: str, values: Sequence[float | None]) -> bool:
-    """Return whether a metric is a share, as a mean reward between 0 and 1 is too."""
+    """Return whether a metric is a share; a mean reward counts as one if it is always in [0, 1]."""
     if name == "reward":
         return all(0 <= value <= 1 for value in values if value is not None)
     return name in METRICS and METRICS[name].unit == "%"
@@ -41,14 +41,14 @@ def is_share(name: str, values: Sequence[float | None]) -> bool:
 def sparkline(
     values: Sequence[float | None], width: int, least: float = 0.0, *, share: bool = False
 ) -> str:
-    """Return the values as a row of block characters, averaged into `width` places at most. Its
-    height is that from 0 to 1 for a `share`, else spans them, and at least `least` and a tenth of
-    the largest."""
-    known = [value for value in values if value is not None]
-    if not known:
+    """Draw the values with block characters, averaged into at most `width` characters. For a
+    `share` the height stands for 0 to 1, else for the values' range, which is widened to at least
+    `least` and a tenth of the largest value."""
+    numbers = [value for value in values if value is not None]
+    if not numbers:
         return ""
-    size = -(-len(known) // width)
-    places = [known[i : i + size] for i in range(0, len(known), size)]
+    size = -(-len(numbers) // width)
+    places = [numbers[i : i + size] for i in range(0, len(numbers), size)]
     means = [sum(place) / len(place) for place in places]
     low, high = (0.0, 1.0) if share else (min(means), max(means))
     span = max(high - low, least, 0.1 * max(abs(high), abs(low))) or 1.0
@@ -56,20 +56,20 @@ def sparkline(
 
 
 def observer(recipe: Recipe, folder: Path, *, live: bool = True) -> Observer:
-    """Return the live view if stderr is a terminal, else a plain line a step."""
+    """Return an observer that draws the live view or, if stderr is no terminal, prints lines."""
     err = Screen(stderr=True)
     drawn = live and err.is_terminal and not err.is_dumb_terminal
     return (LiveObserver if drawn else PlainObserver)(recipe, folder)
 
 
 class LiveObserver(PlainObserver):
-    """Draws on stderr. The newest rollout's kept tokens are reversed."""
+    """Draws the live view on stderr. Kept tokens of the newest rollout are in reverse video."""
 
     def __init__(self, recipe: Recipe, folder: Path) -> None:
         super().__init__(recipe, folder)
         self._console = Screen(stderr=True)
         self._live = Live(console=self._console, refresh_per_second=8, transient=True)
-        self._spinner = Spinner("dots")  # it turns while a model loads or is evaluated
+        self._spinner = Spinner("dots")
         self._history: list[StepMetrics] = []
         self._status, self._done, self._of = "loading the model", 0, 1
         self._rollout: RenderableType = Text("")
@@ -83,7 +83,7 @@ class LiveObserver(PlainObserver):
         with contextlib.suppress(OSError):
             self._live.stop()
 
-    def loading(self, model: str) -> None: ...  # the status says it
+    def loading(self, model: str) -> None: ...  # the initial status says so
 
     def evaluating(self, label: str, done: int, total: int) -> None:
         self._progress(f"evaluating ({label}): {done} of {total} samples", done, total)
@@ -102,13 +102,13 @@ class LiveObserver(PlainObserver):
         self._progress(f"supervised step {step}/{steps}, loss {figure(metrics.loss)}", step, steps)
 
     def _progress(self, status: str, done: int, total: int) -> None:
-        """Show what is done, in words and as a bar."""
+        """Show the progress as a text and a bar."""
         self._status, self._done, self._of = status, done, total
         self._draw()
 
     def say(self, line: str) -> None:
         style = "yellow" if line.startswith("warning: ") else ""
-        with contextlib.suppress(OSError):  # no run ends because its terminal was closed
+        with contextlib.suppress(OSError):  # the run continues if its terminal is closed
             self._console.print(cell_text(line, style))
 
     def show(self, step: Step) -> None:

@@ -1,4 +1,4 @@
-"""One line a step, for logs and pipes."""
+"""Prints a line per step, for logs and pipes."""
 
 import time
 from collections.abc import Callable
@@ -17,20 +17,20 @@ from ictcli.tracking import where_to_look
 from ictcli.train.evaluations import samples_of
 
 EVERY = 10.0
-"""Seconds between lines of progress where stderr is not a terminal."""
+"""Seconds between lines of progress if stderr is not a terminal."""
 
 
 def progress_lines(say: Callable[[str], None]) -> Callable[[str, int, int], None]:
-    """Return what says how many samples of how many are taken, at most every so many seconds."""
+    """Return a function of (name, samples done, all samples) that reports to `say` now and then."""
     last = "", 0.0, 0
 
     def update(name: str, done: int, total: int) -> None:
         nonlocal last
-        now, (asked, before, taken) = time.perf_counter(), last
-        if name != asked or done < taken:  # the first call of an evaluation
+        now, (last_name, before, last_done) = time.perf_counter(), last
+        if name != last_name or done < last_done:  # the first call of an evaluation
             say(f"{name}: {counted(total, 'sample')}")
-        elif taken < done < total and now - before >= EVERY:
-            left = duration((now - before) * (total - done) / (done - taken))
+        elif last_done < done < total and now - before >= EVERY:
+            left = duration((now - before) * (total - done) / (done - last_done))
             say(f"{name}: {done:,}/{total:,} samples" + f", {left} left" * (10 * done > total))
         else:
             return
@@ -40,14 +40,14 @@ def progress_lines(say: Callable[[str], None]) -> Callable[[str, int, int], None
 
 
 class PlainObserver(Observer):
-    """Writes to stderr, and knows how long its run will still take."""
+    """Prints the progress of a run on stderr, with the time left."""
 
     engine: Engine | None = None
 
     def __init__(self, recipe: Recipe, folder: Path) -> None:
         self.recipe, self.folder, self.pace = recipe, folder, Pace(recipe)
         self.notes = set[str]()
-        self.explained = False  # the words of a step's line
+        self.explained = False  # whether the abbreviations in a step's line were explained
         self.progress = progress_lines(self.say)
 
     def loading(self, model: str) -> None:
@@ -92,9 +92,9 @@ class PlainObserver(Observer):
             self.say("H1, H2: Shannon's and Rényi-2 entropy of the next token at T = 1, in nats")
         self.explained, m = True, step.metrics
         parts = [f"{name.removeprefix('reward/')} {figure(m.rewards[name])}" for name in m.rewards]
-        each = f" ({visible(', '.join(parts))})" * bool(parts)
+        rewards = f" ({visible(', '.join(parts))})" * bool(parts)
         self.say(
-            f"step {step.number}/{self.recipe.steps}  reward {figure(m.reward)}{each}  "
+            f"step {step.number}/{self.recipe.steps}  reward {figure(m.reward)}{rewards}  "
             f"H1 {figure(m.entropy)}  H2 {figure(m.renyi2)}  "
             f"kept {shown_share(m.share_kept)}  length {figure(m.length, '.1f')}  "
             f"unparsed {shown_share(m.unparsed)}  truncated {shown_share(m.truncated)}  "

@@ -1,4 +1,4 @@
-"""What `ictcli train --dry-run` prints: the size of a step, the memory estimate, the examples."""
+"""The output of `ictcli train --dry-run`: the size of a step and the memory estimate."""
 
 from ictcli.console.lines import narrate, narrate_paragraph
 from ictcli.console.table import print_json
@@ -10,7 +10,7 @@ from ictcli.train.step import mini_batches
 
 
 def plan(recipe: Recipe, memory: MemoryCheck, *, as_json: bool) -> None:
-    """Print what a run will do and the memory it takes by part, on stderr, or as JSON on stdout."""
+    """Print a run's steps and its memory by part, on stderr, or as JSON on stdout."""
     rollouts = recipe.prompts * recipe.group
     updates = len(mini_batches(recipe)) * recipe.update.epochs
     if as_json:
@@ -22,20 +22,20 @@ def plan(recipe: Recipe, memory: MemoryCheck, *, as_json: bool) -> None:
         }
         print_json(fields)
         return
-    again, sft = recipe.sampling.redraw, recipe.sft
-    redrawn = f", {again + 1} times as many where groups are drawn again" if again else ""
-    of = counted(sft.batch, "example")
-    first = f" after {counted(sft.steps, 'supervised step')} of {of}" if sft.data else ""
+    redraws, sft = recipe.sampling.redraw, recipe.sft
+    redrawn = f", {redraws + 1} times as many if prompts are replaced" if redraws else ""
+    examples = counted(sft.batch, "example")
+    first = f" after {counted(sft.steps, 'supervised step')} of {examples}" if sft.data else ""
     narrate_paragraph(
         f"plan: {recipe.steps} steps of {recipe.prompts} prompts x {recipe.group} rollouts "
         f"({rollouts} rollouts, at most {rollouts * recipe.max_tokens:,} "
-        f"response tokens a step{redrawn}), "
-        f"{updates} optimiser update{'s' * (updates > 1)} a step, method {recipe.label}{first}."
+        f"response tokens per step{redrawn}), "
+        f"{updates} optimiser update{'s' * (updates > 1)} per step, method {recipe.label}{first}."
     )
     if memory.estimate:
         _print_estimate(memory.estimate)
     narrate_paragraph(memory.sentence)
-    narrate("time: ictcli check times a step and estimates it.")
+    narrate("time: ictcli check estimates it by timing a step.")
 
 
 def _print_estimate(estimate: MemoryEstimate) -> None:
@@ -43,8 +43,8 @@ def _print_estimate(estimate: MemoryEstimate) -> None:
     guess = "" if kind == "qwen2" else f" (an estimate: {kind})"
     narrate_paragraph(
         f"memory: {estimate.shape.parameters:,} parameters{guess}, {estimate.trained:,} of them "
-        f"trained, {estimate.tokens:,} tokens a step; prompts of {estimate.prompt} tokens and full "
-        "responses are assumed."
+        f"trained, {estimate.tokens:,} tokens per step, if prompts have {estimate.prompt} tokens "
+        "and responses max_tokens."
     )
     phases = estimate.phases.values()
     names = dict.fromkeys(

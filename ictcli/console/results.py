@@ -1,4 +1,4 @@
-"""What commands print at their end, of a run, evaluations or judged answers; a bar before that."""
+"""Prints the results of a run, of evaluations or of judged answers, and the progress bar."""
 
 import contextlib
 from collections import Counter
@@ -32,9 +32,9 @@ from ictcli.train.health import decline
 
 @contextlib.contextmanager
 def eval_progress() -> Generator[Callable[[str], Callable[[int, int], None]]]:
-    """Show a bar of samples taken, with the time left; where stderr is no terminal a line now and
-    then. Yields a function of a benchmark's name that returns a function of (samples taken, all
-    samples)."""
+    """Show the progress of evaluations: a bar with the time left, or lines if stderr is not a
+    terminal. Yields a function of a benchmark's name that returns a function to update its
+    progress, of (samples done, samples in total)."""
     err = Screen(stderr=True)
     bar = Progress(
         SpinnerColumn(),
@@ -76,26 +76,26 @@ def evaluations(results: Sequence[Result], folder: Path, *, as_json: bool) -> No
 
 
 def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> None:
-    """Print the figures before and after training, where the model is, and the next commands."""
+    """Print the results before and after training, the path of the model, and next commands."""
     if as_json:
         print_json(summary.to_json())
         return
     print_table(ending(summary))
     redrawn = (summary.rollouts_sampled or 0) - summary.steps * recipe.prompts * recipe.group
-    again = f" ({redrawn:,} of the rollouts for prompts drawn again)" if redrawn > 0 else ""
+    replaced = f" ({redrawn:,} of the rollouts for prompts that replaced others)" * (redrawn > 0)
     parts = [summary.sft.words] if summary.sft else []
     parts += [counted(summary.steps, "step")] if summary.steps else []
-    sampled = f"; {summary.tokens_sampled:,} tokens sampled{again}, "
+    sampled = f"; {summary.tokens_sampled:,} tokens sampled{replaced}, "
     sampled += f"{shown_share(summary.tokens_kept_share)} of them trained"
     of_cpu = "" if summary.cpu_s is None else f", {duration(summary.cpu_s)} of CPU time"
     left_out = read_environment(folder).data.left_out
     lost = sum(left_out.get(f"heldout_{why}", 0) for why in ("unread", "too_long"))
     fewer = summary.problems < recipe.eval.problems and lost
-    why = f" ({lost:,} more are too long or cannot be read, and left out)" if fewer else ""
+    why = f" ({lost:,} more were left out: too long or unreadable)" if fewer else ""
     narrate_paragraph(
         f"{counted(summary.problems, 'held-out problem')}{why}, "
         f"{counted(summary.samples_per_problem, 'sample')} each, 95 % intervals over problems; "
-        "changes in points, * where 0 is outside. "
+        "changes in points, * if significant. "
         f"{listed([*parts, 'the evaluations'])} in {duration(summary.wall_s)}{of_cpu}"
         f"{sampled * bool(summary.steps)}."
     )
@@ -114,14 +114,14 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
         reached = f"step {best.step} by {best.metric} ({figure(best.value)})"
         narrate(f"best:  {reached}: {command('export', folder, checkpoint='best')}")
     for name in recipe.log:
-        if (folder / name).exists():  # it was opened
+        if (folder / name).exists():  # the tracker was started
             narrate(f"log:   {where_to_look(name, folder)}")
     narrate(*(f"next:  {line}" for line in next_commands(folder, "finished", earlier)))
 
 
 def _declined(summary: Summary, folder: Path, recipe: Recipe) -> int | None:
-    """Print whether the run ended far below its best, else how many samples have no answer; return
-    the step of earlier weights, if it did and there are any."""
+    """If the run ended far below its best, say so and return the step of the earliest checkpoint,
+    if it is earlier than the last step. Otherwise print how many samples have no answer."""
     steps = read_lines(folder / "metrics.jsonl", StepMetrics)
     if not (fell := decline([step.correct or 0.0 for step in steps])):
         if summary.unanswered and summary.unanswered.sentence and not summary.unlearned:
@@ -131,13 +131,13 @@ def _declined(summary: Summary, folder: Path, recipe: Recipe) -> int | None:
     is_earlier = first < summary.steps
     best, now = map(shown_share, fell)
     ended = symptom("decline", recipe, best=best, now=now, when="at the end")
-    earlier = f"; the commands below take the weights of step {first}" * is_earlier
+    earlier = f"; the commands below use the weights of step {first}" * is_earlier
     narrate_paragraph(f"{ended.sentence}: {ended.next}{earlier}.")
     return first if is_earlier else None
 
 
 def verdict_line(summary: Summary) -> str:
-    """Return which figures changed significantly, in words; empty where that is not known."""
+    """Return a sentence on which metrics changed significantly; empty if that is unknown."""
     if not (summary.sft and summary.sft.reached):
         text = f"{_changed(summary.change)}." if summary.change else ""
         return text.replace("no", "No", 1) if text.startswith("no ") else text
@@ -146,14 +146,14 @@ def verdict_line(summary: Summary) -> str:
 
 
 def _changed(change: Mapping[str, Difference]) -> str:
-    """Return what changed significantly, each figure by how much, and what did not."""
+    """Return a clause on which metrics changed significantly, by how much, and which did not."""
     parts = [
         f"{name} {'fell' if gain.value < 0 else 'rose'} by {percent(abs(gain.value))} points"
         for name, gain in change.items()
         if gain.differs
     ]
     if same := [name for name, gain in change.items() if not gain.differs]:
-        parts.append(f"no significant change of {listed(same)}")
+        parts.append(f"no significant change in {listed(same)}")
     worse = any(gain.differs and gain.value < 0 for gain in change.values())
     return ", ".join(parts) + " (a smaller lr may help)" * worse
 
@@ -169,13 +169,13 @@ def graded(
     *,
     as_json: bool,
 ) -> None:
-    """Print counts by status and the most frequent reasons, after the explanations, if there are
-    any; or every verdict as JSON. `unread` are the lines whose gold cannot be read."""
+    """Print explanations, if any, then the counts by status and the most frequent reasons; or all
+    verdicts as JSON. `unread` are the numbers of lines whose gold cannot be read."""
     if unread:
         lines = ", ".join(map(str, unread[:SHOWN])) + (", ..." if len(unread) > SHOWN else "")
         narrate(
             f"note: {counted(len(unread), 'gold')} cannot be read (line {lines}): "
-            "only an identical answer is correct there"
+            "only an identical answer counts as correct"
         )
     rows = list(zip(responses, verdicts, strict=True))
     if as_json:
@@ -196,7 +196,7 @@ def graded(
 
 
 def explain(subject: str, explanation: Explanation) -> None:
-    """Print three lines on a verdict: what was taken for the answer, and how it was read."""
+    """Print a verdict and, on two more lines, how the answer and the gold were read."""
     verdict = explanation.verdict
     output(
         ", ".join(filter(None, (f"{subject}: {verdict.status}", verdict.reason))),

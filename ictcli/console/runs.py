@@ -1,4 +1,4 @@
-"""Runs on the screen: a list, one in full, and several side by side."""
+"""Prints runs: a list, one in full, or several side by side."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -21,15 +21,15 @@ from ictcli.text import duration, figure, middle_cut, visible
 
 STYLES = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red"}
 DROPPED = ("task", "model", "took", "seed", "method", "when")
-"""Columns of the list that a narrow terminal does without, the first of them first."""
+"""Columns that are left out of the list, in this order, if the terminal is too narrow."""
 MAIN = ("lr", "prompts", "group", "temperature", "max_tokens")
-"""Settings that are shown though they have their default."""
+"""Settings that are always shown, even with their default values."""
 FORMATS = {"peak_bytes": size_text, "tokens_kept_share": shown_share}
-"""Formats of figures that were reached; others have six digits."""
+"""Formats of results; all others are printed with six digits."""
 
 
 def ago(when: str) -> str:
-    """Return `5m ago`, `3h ago`, `12d ago`."""
+    """Return the time since a date as text, such as `5m ago`, `3h ago` or `12d ago`."""
     seconds = (datetime.now(UTC) - datetime.fromisoformat(when)).total_seconds()
     for length, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= length:
@@ -38,7 +38,7 @@ def ago(when: str) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Return a value of a recipe or environment; `-` for none."""
+    """Return a value of a recipe or environment as text; `-` for None."""
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, cast(Sequence[object], value)))
     text = f"{value:g}" if isinstance(value, float) else "" if value is None else str(value)
@@ -46,13 +46,13 @@ def value_text(value: Any) -> str:
 
 
 def glance(run: Entry) -> str:
-    """Return its name, state, and when it was last written to."""
+    """Return a line with a run's name, state and step, and when it was last written to."""
     steps = "?" if run.steps is None else run.steps
     return f"{run.run}: {run.state}, step {run.step} of {steps}, {ago(run.when)}"
 
 
 def print_list(runs: Sequence[Entry], folder: Path, *, as_json: bool) -> None:
-    """Print a row a run, in as many columns as fit."""
+    """Print a row per run, with as many columns as fit."""
     if as_json:
         print_json([run.to_json() for run in runs])
         return
@@ -69,7 +69,7 @@ def print_list(runs: Sequence[Entry], folder: Path, *, as_json: bool) -> None:
     states = [run.state for run in runs]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     narrate_paragraph(
-        f"{counted(len(runs), 'run')} in {folder}: {counts}; in full: ictcli runs show RUN"
+        f"{counted(len(runs), 'run')} in {folder}: {counts}; details: ictcli runs show RUN"
     )
 
 
@@ -129,7 +129,7 @@ def print_run(run: Detail, *, as_json: bool) -> None:
         print_table(ending(run.summary))
     sizes = {"all": size_text(run.bytes)}
     for folder in run.checkpoints:
-        damage = "" if folder.whole else "  not whole"
+        damage = "" if folder.whole else "  incomplete"
         sizes[Path(folder.path).name] = f"{size_text(folder.bytes)}{damage}"
     _section("disk", sizes)
     if run.next:
@@ -144,11 +144,11 @@ def _defaults() -> dict[str, Any]:
 
 
 def _section(title: str, values: Mapping[str, str]) -> None:
-    known = {name: visible(value) for name, value in values.items() if value not in ("", "-")}
-    if not known:
+    texts = {name: visible(value) for name, value in values.items() if value not in ("", "-")}
+    if not texts:
         return
     output("")
-    print_table(text_table([{title: f"  {name}", "": value} for name, value in known.items()]))
+    print_table(text_table([{title: f"  {name}", "": value} for name, value in texts.items()]))
 
 
 def _environment(environment: Environment) -> dict[str, str]:
@@ -211,8 +211,8 @@ def _evaluations(files: Sequence[EvaluationFile]) -> None:
 
 
 def ending(summary: Summary) -> Table:
-    """Return a row for each figure: before training, after it and the change; where supervised
-    steps came first, also after those, and the change by each."""
+    """Return a table with a row per metric: before training, after it, and the change. For a run
+    with supervised steps, also after these, and the change by supervised steps and by RL."""
 
     def change(metric: str) -> Interval | Span:
         gain = summary.after[metric].value - summary.before[metric].value
@@ -230,7 +230,7 @@ def ending(summary: Summary) -> Table:
 
 
 def print_diff(diff: RunDiff, *, as_json: bool) -> None:
-    """Print tables of what differs, a column a run, and of what was reached."""
+    """Print tables of the differing settings and of the results, with a column per run."""
     if as_json:
         print_json(diff.to_json())
         return
@@ -241,15 +241,15 @@ def print_diff(diff: RunDiff, *, as_json: bool) -> None:
             output(f"   {run.note}")
     parts = {"recipe": diff.recipe, "data": diff.data, "environment": diff.environment}
     for part, differing in parts.items():
-        output("", *[f"{part}: the same"] * (not differing))
+        output("", *[f"{part}: no differences"] * (not differing))
         if differing:
             print_table(_by_run(part, heads, differing))
     names = ["problems", *dict.fromkeys(n for r in diff.results for n in r.scores), *TOTALS]
     names = [name for name in names if any(r.value(name) is not None for r in diff.results)]
     if names:
-        reached = {name: [_reached(name, result) for result in diff.results] for name in names}
+        results = {name: [_result(name, result) for result in diff.results] for name in names}
         output("")
-        print_table(_by_run("after training", heads, reached))
+        print_table(_by_run("after training", heads, results))
 
 
 def _by_run(head: str, runs: Sequence[str], values: Mapping[str, Sequence[Any]]) -> Table:
@@ -261,8 +261,8 @@ def _by_run(head: str, runs: Sequence[str], values: Mapping[str, Sequence[Any]])
     return text_table([{head: name, **texts(row)} for name, row in values.items()])
 
 
-def _reached(name: str, result: Result) -> str:
-    """Return a figure that a run reached as text."""
+def _result(name: str, result: Result) -> str:
+    """Return the value of a metric in a run's result as text."""
     value = result.value(name)
     if value is None:
         return ABSENT
@@ -272,7 +272,7 @@ def _reached(name: str, result: Result) -> str:
 
 
 def print_check(check: RunCheck, *, as_json: bool) -> None:
-    """Print what is wrong with a run's files, a line each, and how many were read."""
+    """Print a line for each of a run's files that is damaged or missing, and the total counts."""
     if as_json:
         print_json(check.to_json())
         return
@@ -285,15 +285,15 @@ def print_check(check: RunCheck, *, as_json: bool) -> None:
 def print_old(
     old: Mapping[Path, int], busy: Sequence[Path], *, removed: bool, as_json: bool
 ) -> None:
-    """Print a line for each checkpoint with its bytes, and how much is or would be freed. `busy`
-    runs are skipped."""
+    """Print a line with the size of each old checkpoint, and the total that was or would be freed.
+    `busy` are runs that were skipped."""
     total = sum(old.values())
     if as_json:
-        paths = {str(path): taken for path, taken in old.items()}
+        paths = {str(path): size for path, size in old.items()}
         print_json({"removed": removed, "bytes": total, "checkpoints": paths})
         return
-    for path, taken in old.items():
-        output(f"{shown(path.parents[1])}: {path.name}, {size_text(taken)}")
+    for path, size in old.items():
+        output(f"{shown(path.parents[1])}: {path.name}, {size_text(size)}")
     for run in busy:
         narrate(f"note: {run} is being trained and is skipped")
     freed = f"{size_text(total)} {'freed' if removed else 'would be freed'}"

@@ -1,4 +1,4 @@
-"""The terminal, and tables and JSON on it."""
+"""The terminal, and printing of tables and JSON."""
 
 import json
 import sys
@@ -15,12 +15,12 @@ from ictcli.tables import Table, text_table
 from ictcli.text import SPACES, escaped, finite, one_line, visible
 
 WIDEST = 1_000_000
-"""Characters of a line where none is folded."""
+"""A line length at which no line is folded."""
 
 
 class Screen(Console):
-    """The terminal as rich draws on it: stdout or stderr past the filter that `ictcli.cli.run` sets
-    on them. Text cannot act on it: every sequence is rich's own."""
+    """A rich console on stdout or stderr. It writes past the filter of `ictcli.cli.run` and filters
+    text itself, so that only rich's own control sequences reach the terminal."""
 
     def __init__(self, *, stderr: bool = False, width: int | None = None) -> None:
         stream = sys.stderr if stderr else sys.stdout
@@ -39,21 +39,20 @@ class Screen(Console):
 
 
 def stdout_width() -> int | None:
-    """Return characters of a line; None if stdout is not a terminal."""
+    """Return the width of the terminal in characters; None if stdout is not a terminal."""
     out = Screen()
     return out.width if out.is_terminal else None
 
 
 def print_json(data: Any, indent: int | None = 2) -> None:
-    """Print strict JSON: a number that is not finite is null, and a character that stdout cannot
-    take is an escape."""
+    """Print strict JSON: nan and inf as null, characters outside stdout's encoding as escapes."""
     plain = not (sys.stdout.encoding or "").lower().startswith("utf")
     text = json.dumps(finite(data), indent=indent, ensure_ascii=plain, allow_nan=False)
     output(*escaped(text, wide="").split("\n"))
 
 
 def print_records(records: Sequence[dict[str, str]], *, as_json: bool) -> None:
-    """Print records of the same keys, as JSON or as a table."""
+    """Print records, which all have the same keys, as JSON or as a table."""
     if as_json:
         print_json(records)
     elif records:
@@ -61,13 +60,13 @@ def print_records(records: Sequence[dict[str, str]], *, as_json: bool) -> None:
 
 
 def cell_text(text: str, style: str = "") -> Text:
-    """Return text for one line of the screen."""
+    """Return a text as one line, in a style of rich."""
     return Text(one_line(text), style)
 
 
 def print_table(*tables: Table, style: Callable[[str], str] = lambda _: "") -> None:
-    """Print the first of these tables that fits the terminal, as it is or with intervals below
-    their figures; else the last. Where stdout is not a terminal a row is one line, however long."""
+    """Print the first of these tables that fits the terminal, with intervals beside or below their
+    values; the last if none fits. If stdout is not a terminal, every row is one line."""
     out = Screen()
     grids = [_grid(table, style, folded) for table in tables for folded in (False, True)]
     widths = [out.measure(grid, options=out.options.update(width=WIDEST)).maximum for grid in grids]
@@ -78,8 +77,8 @@ def print_table(*tables: Table, style: Callable[[str], str] = lambda _: "") -> N
 
 
 def print_noted(*tables: Table) -> None:
-    """Print a table by rows or, where these do not fit, by columns, and its caption on stderr; of
-    several each below its caption."""
+    """Print a table, turned (rows as columns) if it does not fit the terminal, and its caption on
+    stderr. Several tables are printed each below its caption."""
     several = len(tables) > 1
     for number, table in enumerate(tables):
         if several:
@@ -90,7 +89,7 @@ def print_noted(*tables: Table) -> None:
 
 
 def _grid(table: Table, style: Callable[[str], str], folded: bool) -> Grid:
-    """Return a table as rich draws it; `folded`: heads and intervals take a second line."""
+    """Return a table for rich. `folded`: heads and intervals take a second line."""
     grid = Grid(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in table.columns:
         head = one_line(column.head)

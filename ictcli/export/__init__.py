@@ -1,1 +1,1 @@
-"""Exports of a run for others: adapters or a whole model, with a model card."""
+"""Exports of a run to share: adapters or a whole model, with a model card."""

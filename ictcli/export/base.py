@@ -1,4 +1,4 @@
-"""The model that a run began with, as others know it: its name, its origin, its licence."""
+"""The public name, origin and licence of the base model of a run."""
 
 import contextlib
 import re
@@ -14,12 +14,12 @@ from ictcli.runs.records import RecipeRecord
 from ictcli.runs.trained import run_of
 
 DEEPEST = 8
-"""Runs that are followed, each the base of the next."""
+"""Maximum number of runs to follow back to the original base model."""
 
 
 def names_of(model: str, run: Path, deep: int = DEEPEST) -> tuple[str, str | None]:
-    """Return a base model's name for others, and the model it was made from, where this machine
-    knows: by the hub's cache, a run, a model card or a config. `run` is as in `public_name`."""
+    """Return a base model's public name, and the model that it was made from (None if unknown),
+    from the hub's cache, a run, a model card or a config. For `run` see `public_name`."""
     if cached := re.search(r"models--([\w.-]+?)--([\w.-]+)/snapshots/", model):
         return "/".join(cached.groups()), None
     place = place_of(model, run) if model and not is_public(model, run) else None
@@ -30,13 +30,13 @@ def names_of(model: str, run: Path, deep: int = DEEPEST) -> tuple[str, str | Non
     if trained is None or not deep:
         return folder.name, _made_from(folder)
     recipe = read_record(trained / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
-    began = base_of(recipe.to_json(), read_environment(trained))
-    name, origin = names_of(began, trained, deep - 1)
+    base = base_of(recipe.to_json(), read_environment(trained))
+    name, origin = names_of(base, trained, deep - 1)
     return trained.name, origin or name or None
 
 
 def _made_from(folder: Path) -> str | None:
-    """Return the base by a model's card or config: a name of the hub alone, and no path."""
+    """Return the base model named in a model's card or config; None unless it is a hub id."""
     config: Any = {}
     with contextlib.suppress(OSError, ValueError):
         config = parse_json(read_text(folder / "config.json"))
@@ -46,7 +46,7 @@ def _made_from(folder: Path) -> str | None:
 
 
 def files_of(base: str, run: Path | None = None) -> Path | None:
-    """Return the folder of a base model's files, if that is on this machine."""
+    """Return the folder of a base model's files; None if they are not on this machine."""
     place = BUILTIN.get(base.removeprefix("builtin:")) or place_of(base, run)
     if place is None:
         return snapshot(base) if is_public(base) else None
@@ -54,8 +54,7 @@ def files_of(base: str, run: Path | None = None) -> Path | None:
 
 
 def license_of(base: str, run: Path | None = None) -> str | None:
-    """Return the licence in the base model's card, if that is on this machine; that of ictcli for
-    its own models."""
+    """Return the licence in the base model's card, or ictcli's for a built-in model; else None."""
     if base.startswith("builtin:"):
         return "apache-2.0"
     folder = files_of(base, run)
@@ -64,8 +63,7 @@ def license_of(base: str, run: Path | None = None) -> str | None:
 
 
 def chats(base: str, run: Path | None = None) -> bool:
-    """Return whether the base model's tokenizer has a chat template, as far as its files are
-    here."""
+    """Return whether the base model has a chat template; False if it is not on this machine."""
     folder = files_of(base, run)
     if folder is None or (folder / "chat_template.jinja").is_file():
         return folder is not None
@@ -79,5 +77,5 @@ def _header(folder: Path) -> dict[str, Any]:
 
     try:
         return cast(Any, repocard).metadata_load(folder / "README.md") or {}
-    except Exception:  # a file of others, which may be no YAML
+    except Exception:  # somebody else's file, which may not be valid YAML
         return {}

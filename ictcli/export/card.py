@@ -1,7 +1,7 @@
-"""The model card: README.md of an export, with its base model, settings and results.
+"""Writes the model card, an export's README.md, with its base model, settings and results.
 
-It holds figures and settings, and no text of a model or a data set. Strings of a recipe are
-escaped: as JSON in the header, which is valid YAML, and as inline code in the text.
+The card contains no text of a model or a data set. Strings of a recipe are escaped: in the header
+as JSON, which is valid YAML, and in the text as inline code.
 """
 
 import re
@@ -50,17 +50,17 @@ MAX_TOKENS = 512
 
 @dataclass(frozen=True)
 class Asked:
-    """What the run's recipe says of prompts and sampling."""
+    """How the run prompts and samples its model."""
 
     settings: EvaluationSettings
     domain: Domain
     question: str
-    """A problem of a task that makes its problems, or of the built-in model's own task, else one of
-    ours: no text of a data set."""
+    """An example question: of the run's task if its problems are generated, else of the built-in
+    model's task, else `QUESTION`. Never text of a data set."""
 
     @property
     def suffix(self) -> str:
-        """Return the text below a question in a chat."""
+        """The text that a chat prompt has after the question."""
         suffix = self.settings.prompt.suffix
         return self.domain.suffix if suffix is None else suffix
 
@@ -69,31 +69,30 @@ class Asked:
         return self.settings.max_tokens or MAX_TOKENS
 
     def shown(self, *, chats: bool) -> str | list[dict[str, str]]:
-        """Return the question as a prompt, or as messages where the model `chats`; the examples of
-        the recipe are left out, which may be text of a data set."""
+        """Return the prompt for the question: messages if the model `chats`, else text. The
+        recipe's few-shot examples are left out, as they may be text of a data set."""
         prompt = self.settings.prompt.model_copy(update={"examples": ()})
         chats = chats or bool(prompt.template_arguments)
         tokenizer = SimpleNamespace(chat_template=chats, bos_token=None)
         if template_of(tokenizer, self.domain, prompt) != "chat":
             return prompt_text(tokenizer, Problem("shown", self.question, ""), self.domain, prompt)
-        asked = f"{self.question}\n{self.suffix}" if self.suffix else self.question
+        content = f"{self.question}\n{self.suffix}" if self.suffix else self.question
         system = [("system", prompt.system)] if prompt.system else []
-        return as_messages([*system, ("user", asked)])
+        return as_messages([*system, ("user", content)])
 
 
 def asked_by(run: Path) -> Asked:
-    """Return how the run's model is asked; as in mathematics where its recipe or its data is
-    gone."""
+    """Return how a run prompts its model; if its recipe or data is gone, as for mathematics."""
     settings, domain, question = EvaluationSettings(), None, QUESTION
     try:
         file, settings, _ = settings_of(run)
         recipe = load_recipe(file)
         task = task_alone(recipe)
         domain = task.domain
-        made = is_gym(recipe.task) or task.draw is not None
-        shown = task if made else builtin_task(recipe.model)  # which reads little else
-        if shown is not None:
-            question = shown.heldout(1)[0].prompt
+        is_generated = is_gym(recipe.task) or task.draw is not None
+        example = task if is_generated else builtin_task(recipe.model)
+        if example is not None:
+            question = example.heldout(1)[0].prompt
     except UnknownCodeError:
         raise
     except UserError:
@@ -102,9 +101,9 @@ def asked_by(run: Path) -> Asked:
 
 
 def _measured(run: Path, step: int | None, summary: Summary | None) -> dict[str, Any] | None:
-    """Return what the run's own evaluations found of its last weights, or of those of a step: a row
-    per metric, on how many problems and samples, and whether the change is known, paired by
-    problem. None where nothing was measured."""
+    """Return the results of the run's own evaluation of its last weights (`step` None) or of a
+    step's, for the card: the table of scores, the numbers of problems and samples, and whether the
+    change is paired by problem. None if that evaluation does not exist."""
     change: Mapping[str, Difference] = {}
     if step is not None:
         paths = (run / "eval" / f"{label}.json" for label in ("before", f"step-{step:06d}"))
@@ -137,7 +136,7 @@ def _measured(run: Path, step: int | None, summary: Summary | None) -> dict[str,
 
 
 def _changed(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a recipe's tables without the keys that have their default."""
+    """Return a recipe's tables without the keys that have their default values."""
     least: dict[str, Any] = {"model": "-", "task": "-", "method": {}, "steps": -1}
     usual = Recipe.model_construct(**least).model_dump(mode="json", exclude_none=True)
 
@@ -152,7 +151,7 @@ def _changed(recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ollama_name(run: str, step: int | None = None) -> str:
-    """Return the name that a run's model may have in Ollama."""
+    """Return a run's name with only the characters that Ollama allows in a model's name."""
     name = re.sub(r"[^a-z0-9_.-]+", "-", run.lower()).strip("-.") or "model"
     return name if step is None else f"{name}-step-{step}"
 
@@ -167,12 +166,9 @@ def card(
     step: int | None = None,
     kept: str = "",
 ) -> str:
-    """Return the card of a run's export, with its title. `name` is what others load, `layout` that
-    of its files, `step` that of a checkpoint (None = the last weights), `kept` a sentence on how
-    much of the training the export keeps.
-
-    Raises UserError where the run's recipe cannot be read.
-    """
+    """Return the text of the card of a run's export. `name` is the name to load it by, `layout` the
+    layout of its files, `step` the step of a checkpoint (None = the last weights), and `kept` the
+    sentence of `Kept`. UserError if the run's recipe cannot be read."""
     record = read_record(run / "recipe.toml", RecipeRecord, strict=False)
     if record is None:
         raise UserError(f"{run / 'recipe.toml'} cannot be read.", "put it back")
@@ -182,18 +178,17 @@ def card(
     if summary and step == summary.steps:
         step = None  # the last weights, measured at the end
     reinforced = bool(keys.get("steps")) and step != 0
-    began = base_of(record.to_json(), environment)
-    base, origin = names_of(began, run)
+    original = base_of(record.to_json(), environment)
+    base, origin = names_of(original, run)
     parent = base if adapter or is_public(base) else origin
     asked = asked_by(run)
     data, source = environment.data, METHODS[method].source if method in METHODS else ""
     paper = re.match(r"arXiv (\d{4}\.\d{5})", source)
     sources = public_data(data)
-    made_here = "train" in data.model_fields_set and data.train is None
-    again = is_trained(str(place_of(began, run) or began))
-    engine = [getattr(environment.engine, each) for each in ("engine", "device", "dtype")]
-    made = {each: getattr(environment, each) for each in ("ictcli", "python", "platform")}
-    made |= {**environment.libraries, "engine": " ".join(str(part) for part in engine if part)}
+    is_generated = "train" in data.model_fields_set and data.train is None
+    engine = [getattr(environment.engine, key) for key in ("engine", "device", "dtype")]
+    versions = {key: getattr(environment, key) for key in ("ictcli", "python", "platform")}
+    versions |= {**environment.libraries, "engine": " ".join(str(part) for part in engine if part)}
     return render(
         Path(__file__).with_name("card.md.jinja"),
         "md",
@@ -203,8 +198,8 @@ def card(
         origin=origin,
         examples=public_name(str(keys["sft.data"])) if keys.get("sft.data") else None,
         parent=parent if parent and is_public(parent) else None,
-        license=license_of(began, run),
-        again=again,
+        license=license_of(original, run),
+        again=is_trained(str(place_of(original, run) or original)),
         reinforced=reinforced,
         dataset=data.path if reinforced and data.path and is_public(data.path) else None,
         task=public_name(record.data_name),
@@ -224,14 +219,14 @@ def card(
         ended=(run / "summary.json").exists(),
         apart=any(keys.get(key) for key in ("reward.verifier", "eval.verifier", "eval.bench")),
         sources={key: of for key, of in sources.items() if reinforced or key[:6] != "train."},
-        generated=made_here and not {"path", "file"} & {*sources},
-        named="".join(each if each.isprintable() else "_" for each in name),
+        generated=is_generated and not {"path", "file"} & {*sources},
+        named="".join(sign if sign.isprintable() else "_" for sign in name),
         ollama=ollama_name(run.name, step),
         word=shlex.quote,
         asked=asked,
         arguments=asked.settings.prompt.template_arguments,
-        prompt=asked.shown(chats=chats(began, run)),
-        versions={each: version for each, version in made.items() if version},
+        prompt=asked.shown(chats=chats(original, run)),
+        versions={key: version for key, version in versions.items() if version},
         paper=paper,
         cited=source[paper.end() :] if paper else "",
     )

@@ -1,7 +1,7 @@
-"""How much of what training changed an export keeps, on responses that the run recorded.
+"""Measures how much of training's effect an export preserves, on the run's recorded responses.
 
-1 - KL(trained || exported) / KL(trained || base): per token, exact over the vocabulary, all three
-in float32. The export is read back from its files. Ours.
+1 - KL(trained || exported) / KL(trained || base), per token, exact over the vocabulary, all three
+models in float32 and the export loaded from its files. Ours.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,19 +26,19 @@ from ictcli.types import BoolArray, FloatArray, Rollouts
 RESPONSES = 64
 LEAST = 0.99
 MOVED = 1e-8
-"""KL per token below which float32 does not tell two models apart."""
+"""KL per token below which float32 cannot distinguish two models."""
 UNMEASURED = "What this export keeps of training was not measured: {}."
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What was measured, as a sentence."""
+    """The share of training's effect that an export preserves, as a sentence for users."""
 
     sentence: str
     low: bool = False
-    """Whether it is too little."""
+    """Whether that share is too low, so that a warning is printed."""
     reason: str = ""
-    """Why a model could not be read; it may name places on this machine."""
+    """Why nothing was measured. May contain paths on this machine, so it is not published."""
 
 
 def measure(
@@ -48,8 +48,8 @@ def measure(
     trained: Callable[[], Engine],
     others: Sequence[Callable[[], Engine]],
 ) -> Kept:
-    """Compare the model that a run `trained`, up to a step of it, with its base and its export (the
-    `others`), which are loaded one at a time."""
+    """Compare a run's `trained` model with its base and its export (the two `others`), on responses
+    recorded up to `step`. The models are loaded one at a time."""
     try:
         shape, limit = read_shape(recipe.model), memory_limit(recipe.engine).size
         rollouts = _recorded(run, step, shape)
@@ -57,12 +57,12 @@ def measure(
             return Kept(UNMEASURED.format("the run recorded no rollouts"))
         needed = 4 * (shape.parameters + 3 * HELD)
         if limit and needed > limit:
-            sizes = f"{needed / 2**30:.1f} GiB in float32, and {limit / 2**30:.1f} GiB are there"
-            return Kept(UNMEASURED.format(f"it takes {sizes}"))
+            sizes = f"{needed / 2**30:.1f} GiB in float32, of {limit / 2**30:.1f} GiB available"
+            return Kept(UNMEASURED.format(f"it needs {sizes}"))
         where = _chosen(rollouts, HELD // shape.vocabulary)
         p = _logits(trained, rollouts, where)
         base, exported = (_divergence(p, _logits(other, rollouts, where)) for other in others)
-    except NotFiniteError:  # its own words are of sampling
+    except NotFiniteError:  # the error's own message speaks of sampling
         return Kept("A model gives numbers that are not finite.", low=True)
     except (UserError, RunFailedError, *DAMAGE, OSError, MemoryError) as error:
         return Kept(
@@ -75,7 +75,7 @@ def measure(
     if not np.isfinite([base, exported]).all():
         return Kept(f"A model gives numbers that are not finite: {measured}.", low=True)
     if base < MOVED:
-        return Kept(f"Training hardly moved the model: {measured}.", low=exported >= MOVED)
+        return Kept(f"Training hardly changed the model: {measured}.", low=exported >= MOVED)
     share = 1 - exported / base
     percent = "more than 99.9 %" if share >= 0.9995 else f"{100 * share:.1f} %"
     percent = percent if share > 0 else "nothing"
@@ -83,8 +83,8 @@ def measure(
 
 
 def _recorded(run: Path, step: int | None, shape: ModelShape) -> Rollouts | None:
-    """Return responses of the last recorded step, before or at `step` if there is one; None where
-    there are none that the model can read."""
+    """Return up to `RESPONSES` responses of the last recorded step up to `step`, or of the first if
+    all are later; None if there are none that the model can process."""
     files = numbered(run / "rollouts", r"step-(\d+)\.safetensors")
     before = [path for number, path in files if step is None or number <= step]
     if not files:
@@ -98,14 +98,14 @@ def _recorded(run: Path, step: int | None, shape: ModelShape) -> Rollouts | None
 
 
 def _is_readable(rollouts: Rollouts, row: int, shape: ModelShape) -> bool:
-    """Return whether a response is there, and the model knows its tokens and has room for them."""
+    """Return whether a prompt and response are not empty and fit the vocabulary and context."""
     prompt, length = rollouts.prompt_of(row), int(rollouts.lengths[row])
-    known = max((*prompt, *rollouts.tokens[row])) < shape.vocabulary
-    return known and bool(prompt) and 0 < length <= shape.context - len(prompt)
+    in_vocabulary = max((*prompt, *rollouts.tokens[row])) < shape.vocabulary
+    return in_vocabulary and bool(prompt) and 0 < length <= shape.context - len(prompt)
 
 
 def _chosen(rollouts: Rollouts, most: int) -> BoolArray:
-    """Return (B, T): so many tokens at most, at even distances."""
+    """Return a mask (B, T) of at most `most` response tokens, evenly spaced."""
     tokens = np.flatnonzero(rollouts.valid)
     where = np.zeros(rollouts.valid.shape, dtype=bool)
     places = np.linspace(0, len(tokens) - 1, min(len(tokens), max(most, 1))).astype(int)
@@ -122,8 +122,8 @@ def _logits(build: Callable[[], Engine], rollouts: Rollouts, where: BoolArray) -
 def _divergence(p: FloatArray, q: FloatArray) -> float:
     """Return the mean KL(p || q) in nats of logits (N, V)."""
     total = 0.0
-    for some in chunks(len(p), max(COMPARED // p.shape[1], 1)):
-        logp, logq = _log_softmax(p[some]), _log_softmax(q[some])
+    for rows in chunks(len(p), max(COMPARED // p.shape[1], 1)):
+        logp, logq = _log_softmax(p[rows]), _log_softmax(q[rows])
         total += float((np.exp(logp) * (logp - logq)).sum())
     return max(total / len(p), 0.0)
 

@@ -1,4 +1,4 @@
-"""Write the export's folder: adapters in a layout, or a whole model, and the model card."""
+"""Writes the folder of an export: adapters or a whole model, and the model card."""
 
 import contextlib
 import json
@@ -40,17 +40,17 @@ from ictcli.runs.trust import read_run
 from ictcli.text import command, shell_word
 
 Layout = Literal["hf", "mlx", "ollama"]
-CODED = "The model needs its own code, which is not exported: it loads with the code of {}."
+CODED = "The model needs custom code, which is not exported; load it with the code of {}."
 OF_TRANSFORMERS_5 = "TokenizersBackend"
 UNREAD = (
-    f"transformers 4 does not read the tokenizer, as the base model's names {OF_TRANSFORMERS_5}, a "
-    "class of transformers 5."
+    f"transformers 4 cannot load the tokenizer: like the base model's, it names {OF_TRANSFORMERS_5}"
+    ", a class of transformers 5."
 )
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run trained: its last weights, or those of a checkpoint."""
+    """The weights that a run trained: its last ones, or those of a checkpoint (`saved`)."""
 
     run: Path
     file: RecipeFile
@@ -60,21 +60,21 @@ class Trained:
 
     @property
     def base(self) -> str:
-        """Return the model that was trained, by environment.json, else by the recipe."""
+        """The base model of the run, from environment.json or else from the recipe."""
         return base_of({"model": self.recipe.model}, read_environment(self.run))
 
     @property
     def step(self) -> int | None:
-        """Return the checkpoint's."""
+        """The step of the checkpoint; None for the last weights."""
         return step_of(self.saved) if self.saved else None
 
     @property
     def adapter(self) -> Path | None:
-        """Return the folder of the last adapters; None where all weights were trained."""
+        """The folder of the last adapters; None for a checkpoint or if all weights were trained."""
         return self.run / "adapter" if self.recipe.adapters and not self.saved else None
 
     def place(self, *, merge: bool) -> Path:
-        """Return the folder that an export makes by default."""
+        """Return the default folder of an export; with `merge`, that of a whole model."""
         which = "model" if (merge if self.recipe.adapters else self.saved) else "export"
         return self.run / (f"{which}-{self.saved.name}" if self.saved else which)
 
@@ -85,13 +85,13 @@ class Trained:
         return engine_of(self.run, self.settings)
 
     def kept(self, folder: Path, *, whole: bool) -> Kept:
-        """Return how much of the training an export in a folder keeps."""
-        began = read_environment(self.run)
-        typed = began.typed(self.settings)  # training may have rounded the base
+        """Return how much of training's effect the export in `folder` preserves."""
+        environment = read_environment(self.run)
+        typed = environment.typed(self.settings)  # training's dtype may round the base
         plain: dict[str, Any] = {"dtype": "float32", "load_in_4bit": False} if whole else {}
 
         def base() -> Engine:
-            check_same(self.run, began, of_model(self.recipe.model))
+            check_same(self.run, environment, of_model(self.recipe.model))
             return build_engine(locate(self.recipe.model, trains=True).path, typed)
 
         others = base, partial(build_engine, str(folder), typed.model_copy(update=plain))
@@ -99,7 +99,7 @@ class Trained:
 
     @contextlib.contextmanager
     def adapters(self) -> Generator[Path]:
-        """Yield the folder of the adapters; a temporary one for a checkpoint."""
+        """Yield a folder with the adapters; for a checkpoint it is temporary."""
         if self.adapter is not None:
             yield self.adapter
             return
@@ -109,7 +109,7 @@ class Trained:
 
 
 def trained_by(run: Path, checkpoint: str | None, backend: str | None) -> Trained:
-    """Return what a run trained. UserError where it is not finished, or has no such checkpoint."""
+    """Return the trained weights of a run. UserError if it is unfinished or lacks `checkpoint`."""
     file = read_run(run)
     recipe = load_recipe(file)
     saved = pick(run, checkpoint) if checkpoint else None
@@ -120,8 +120,8 @@ def trained_by(run: Path, checkpoint: str | None, backend: str | None) -> Traine
 
 
 def export_adapters(trained: Trained, out: Path, layout: Layout | None) -> Kept:
-    """Write a run's adapters to `out`, in their layout or the other one, and return how much of the
-    training they keep. A base model of the hub is named there by its hub id, not its path."""
+    """Write a run's adapters to `out`, unchanged if `layout` is None, and return how much of
+    training's effect they preserve. Their config names a base model of the hub by its hub id."""
     with trained.adapters() as adapter, new_folder(out) as folder:
         present = layout_of(read_config(adapter))
         wanted = present if layout is None else "peft" if layout == "hf" else "mlx"
@@ -140,15 +140,14 @@ def export_adapters(trained: Trained, out: Path, layout: Layout | None) -> Kept:
             config = json.dumps({**read_config(folder), key: trained.base}, indent=2) + "\n"
             (folder / ADAPTER_CONFIG).write_text(config, encoding="utf-8")
         drop_code(folder)
-        there = "mlx" if wanted == "mlx" else "hf"
-        _describe(trained, folder, out.name, there, kept, adapter=True)
+        library = "mlx" if wanted == "mlx" else "hf"
+        _describe(trained, folder, out.name, library, kept, adapter=True)
     return kept
 
 
 def _blocks(adapter: Path, run: Path) -> int:
-    """Return how many blocks the adapters' model has. UserError where that is not known, or where
-    mlx-lm would read other settings than the model's: it does not know the names of transformers
-    5."""
+    """Return the number of blocks of the adapters' base model. UserError if it is unknown, or if
+    the model's config has only names of transformers 5, which mlx-lm does not read."""
     source = locate(str(adapter)).path
     folder = snapshot(source)
     config: dict[str, Any] = {}
@@ -172,14 +171,14 @@ def _blocks(adapter: Path, run: Path) -> int:
 
 
 def export_model(trained: Trained, out: Path, layout: Layout | None) -> tuple[str, Kept]:
-    """Write a whole model to `out`, in the layout that transformers and mlx-lm read: that of an
-    engine with adapters fused, or, where nothing is to be computed, a copy of RUN/model. Return
-    sentences on what was not written, or nothing, and how much of the training it keeps."""
+    """Write a whole model, which transformers and mlx-lm can load, to `out`: with adapters merged,
+    or, without adapters, a copy of RUN/model. Return notes on what was not written (maybe empty),
+    and how much of training's effect the model preserves."""
     with new_folder(out) as folder:
         if trained.saved or trained.adapter:
-            with tempfile.TemporaryDirectory(dir=folder) as made:
-                trained.engine().export(Path(made))
-                take(Path(made), folder, by=shutil.move)
+            with tempfile.TemporaryDirectory(dir=folder) as temporary:
+                trained.engine().export(Path(temporary))
+                take(Path(temporary), folder, by=shutil.move)
         else:
             take(Path(locate(str(trained.run / "model")).path), folder)
         notes = list[str]()
@@ -195,8 +194,7 @@ def export_model(trained: Trained, out: Path, layout: Layout | None) -> tuple[st
 
 
 def merge_base(model: str, say: Callable[[str], None]) -> None:
-    """Make RUN/model of a run that trained adapters, where another training is to begin with it and
-    it is not there yet."""
+    """If `model` is a run with unmerged adapters, merge them into RUN/model, to train from it."""
     run = typed_path(model)
     if is_run(run) and exported(run, whole=True) == run / "adapter":
         say(f"merging the adapters of {run} into {run / 'model'}")
@@ -206,7 +204,7 @@ def merge_base(model: str, say: Callable[[str], None]) -> None:
 def _describe(
     trained: Trained, folder: Path, name: str, layout: Layout, kept: Kept, *, adapter: bool
 ) -> None:
-    """Write the model card, and how the run asked and sampled."""
+    """Write the model card, and the file with the prompt and sampling settings of the run."""
     title = trained.run.name if folder.parent == trained.run else name
     about: dict[str, Any] = {"layout": layout, "step": trained.step, "kept": kept.sentence}
     text = card(trained.run, name, title, adapter=adapter, **about)

@@ -1,4 +1,4 @@
-"""Ollama's Modelfile: the model in its folder, asked and sampled as in its run."""
+"""Writes Ollama's Modelfile, which prompts and samples the model as its run did."""
 
 import contextlib
 import re
@@ -20,15 +20,15 @@ from ictcli.types import Problem
 QUOTES = '"""'
 LEFT_OUT = (
     "The Modelfile has no {}, which cannot be written in Ollama's language; without a TEMPLATE, "
-    "Ollama takes the nearest that it knows."
+    "Ollama uses the most similar one that it knows."
 )
 ROOM = 2048
-"""Tokens of the context for the prompt."""
+"""Context tokens that are reserved for the prompt."""
 
 
 def write_modelfile(run: Path, folder: Path) -> str:
-    """Write the Modelfile of a run's model into the folder of that, and return `modelfile`'s note.
-    UserError where its tokenizer cannot be loaded."""
+    """Write a Modelfile into `folder`, which holds a run's model. Return `modelfile`'s note.
+    UserError if the tokenizer cannot be loaded."""
     from transformers import AutoTokenizer
 
     asked, ends, config = asked_by(run), list[Any](), dict[str, Any]()
@@ -43,7 +43,7 @@ def write_modelfile(run: Path, folder: Path) -> str:
     ids = tokens_of(tokenizer, problem, asked.domain, asked.settings.prompt)[1]
     bos = str(tokenizer.bos_token or "")
     first = bos if bos and ids[:1] == [tokenizer.bos_token_id] else ""
-    if tokenizer_config(folder).get("add_bos_token") is True:  # Ollama puts it there then alone
+    if tokenizer_config(folder).get("add_bos_token") is True:  # then Ollama itself adds it
         if not first:
             change_tokenizer(folder, add_bos_token=False)
         first = ""
@@ -55,9 +55,9 @@ def write_modelfile(run: Path, folder: Path) -> str:
 def modelfile(
     tokenizer: Any, asked: Asked, stops: Sequence[str], context: int, first: str = ""
 ) -> tuple[str, str]:
-    """Return the file's text, and a sentence on what it has not. `stops` are the texts of the
-    tokens that end an answer, `context` the most tokens that the model takes, `first` the token
-    that the template puts first."""
+    """Return the Modelfile's text and a note on blocks that had to be left out. `stops` are the
+    texts of the tokens that end an answer, `context` is the model's maximum context, and `first`
+    the token with which the template begins."""
     prompt, sampling = asked.settings.prompt, asked.settings.sampling
     if template_of(tokenizer, asked.domain, prompt) == "chat":
         blocks = [("TEMPLATE", "", _chat(tokenizer, asked, first))]
@@ -67,9 +67,9 @@ def modelfile(
         blocks += [("SYSTEM", "", prompt.system)] if prompt.system else []
     else:
         blocks = [("TEMPLATE", "", _text(tokenizer, asked, first))]
-    out = dict.fromkeys(name for name, _, text in blocks if text is None or QUOTES in text)
+    missing = dict.fromkeys(name for name, _, text in blocks if text is None or QUOTES in text)
     lines = [
-        f"{name} {role}{QUOTES}{text}{QUOTES}" for name, role, text in blocks if name not in out
+        f"{name} {role}{QUOTES}{text}{QUOTES}" for name, role, text in blocks if name not in missing
     ]
     heat = asked.settings.temperature
     values = {
@@ -83,13 +83,13 @@ def modelfile(
     }
     lines += [f"PARAMETER {name} {value}" for name, value in values.items()]
     lines += [f'PARAMETER stop "{text}"' for text in stops if text.strip() and '"' not in text]
-    note = LEFT_OUT.format(" and no ".join(out)) if out else ""
+    note = LEFT_OUT.format(" and no ".join(missing)) if missing else ""
     return "\n".join(["FROM .", *lines, ""]), note
 
 
 def _text(tokenizer: Any, asked: Asked, first: str) -> str | None:
-    """Return the template of a model without a chat template: the prompt as text around the
-    question; None where it does not hold the question exactly once."""
+    """Return the Ollama template for a model without a chat template: the text of the prompt around
+    the question. None if the prompt does not contain the question exactly once."""
     problem = Problem("shown", "zq0z", "")
     parts = render(tokenizer, problem, asked.domain, asked.settings.prompt).split("zq0z")
     if len(parts) != 2:
@@ -99,13 +99,10 @@ def _text(tokenizer: Any, asked: Asked, first: str) -> str | None:
 
 
 def _chat(tokenizer: Any, asked: Asked, bos: str) -> str | None:
-    """Return the tokenizer's chat template in Go's language, None where it is not a chain of turns.
-
-    It is found by what the template makes of conversations: the texts between their messages are
-    the same in a longer one, or it is not translated.
-    """
+    """Return the tokenizer's chat template, translated to Go's template language. It is found by
+    rendering conversations: None if the texts between messages differ in a longer conversation."""
     if "strftime" in str(tokenizer.chat_template):
-        return None  # it writes today's date
+        return None  # the template writes today's date
     between = partial(_between, tokenizer, asked.settings.prompt.template_arguments)
     begin = between("user")
     longer = between("user", "assistant", "user", "assistant", "user")
@@ -136,8 +133,8 @@ def _chat(tokenizer: Any, asked: Asked, bos: str) -> str | None:
 
 
 def _between(tokenizer: Any, arguments: Mapping[str, Any], *roles: str) -> list[str] | None:
-    """Return the texts around the messages of a conversation; None where the template refuses it,
-    or leaves a message out."""
+    """Return the texts around the messages of a conversation with these roles; None if the template
+    refuses the conversation or leaves a message out."""
     messages = as_messages([(role, f"zq{number}z") for number, role in enumerate(roles)])
     with contextlib.suppress(UserError):
         texts = re.split(r"zq\dz", rendered(tokenizer, messages, arguments))

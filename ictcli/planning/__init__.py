@@ -1,1 +1,1 @@
-"""How much memory a run will take, by part, before anything is loaded."""
+"""Estimates of a run's memory and time, and checks of its recipe, before a model is loaded."""

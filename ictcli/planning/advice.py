@@ -1,4 +1,4 @@
-"""Whether a run fits into memory and, where it does not, the settings that make it fit."""
+"""Checks whether a run fits into memory and, if not, finds settings that make it fit."""
 
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -15,37 +15,37 @@ from ictcli.recipe import Recipe
 from ictcli.tables.numbers import listed
 
 Change = tuple[str, Any]
-"""A key of a recipe, such as engine.rows, and its value."""
-MOST = 3
-"""Settings of an advice."""
+"""A recipe key, such as engine.rows, and its new value."""
+MAX_CHANGES = 3
+"""Maximum number of settings that the advice changes."""
 
 
 @dataclass(frozen=True)
 class MemoryCheck:
-    """An estimate compared with a memory limit, and a sentence on both."""
+    """A run's memory estimate, the memory limit, and a sentence that compares them."""
 
     estimate: MemoryEstimate | None
-    """None where the sentence says why there is none."""
+    """None if the memory cannot be estimated; `sentence` then says why."""
     sentence: str
     limit: MemoryLimit | None = None
-    """None where it is not known."""
+    """None if the limit is unknown."""
     changes: tuple[Change, ...] = ()
-    """Changes to the recipe that would make it fit."""
+    """Changes to the recipe that would make the run fit."""
 
     @property
     def fits(self) -> bool | None:
-        """None where it is not known."""
+        """Whether the run fits; None if the estimate or the limit is unknown."""
         if self.estimate is None or self.limit is None:
             return None
         return self.estimate.peak() <= self.limit.size
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """The changes, as KEY=VALUE."""
+        """The changes, each as KEY=VALUE."""
         return tuple(f"{key}={str(value).lower()}" for key, value in self.changes)
 
     def json(self) -> dict[str, Any]:
-        """Return what `--dry-run --json` prints."""
+        """Return the fields that `--dry-run --json` prints."""
         return {
             "plan": self.estimate.json() if self.estimate else None,
             "fits": self.fits,
@@ -59,18 +59,18 @@ class MemoryCheck:
 def check_memory(
     recipe: Recipe, limit: MemoryLimit | None = None, prompt: int = PROMPT_TOKENS
 ) -> MemoryCheck:
-    """Estimate a run's memory for prompts of `prompt` tokens and compare it with `limit`, by
-    default this machine's. Imports no engine and does not fail: where the memory is not known, the
-    sentence says why."""
+    """Estimate a run's memory for prompts of `prompt` tokens and compare it with `limit` (default:
+    this machine's). Imports no engine and never raises: if the memory cannot be estimated,
+    the returned sentence says why."""
     if find_launch():
-        return MemoryCheck(None, "The memory of several processes is not estimated.")
+        return MemoryCheck(None, "Memory is not estimated for a launch of several processes.")
     try:
         shape = read_shape(recipe.model)
     except UserError as error:
         reason = error.message + (f" ({error.hint})" if error.hint else "")
-        return MemoryCheck(None, f"The plan of memory needs the model's config.json. {reason}")
+        return MemoryCheck(None, f"The memory estimate needs the model's config.json. {reason}")
     if (shape.bits or recipe.engine.load_in_4bit) and not recipe.adapters:
-        sentence = "Packed weights cannot be trained; adapter.kind=lora can be planned."
+        sentence = "Quantized weights cannot be trained; adapter.kind=lora trains adapters on them."
         return MemoryCheck(None, sentence)
     limit = limit or memory_limit(recipe.engine)
     estimate = estimate_memory(recipe, shape, prompt)
@@ -81,9 +81,9 @@ def check_memory(
         return MemoryCheck(estimate, f"It fits: {sizes}.", limit)
     changes, peak = remedies(recipe, estimate, limit.size)
     check = MemoryCheck(estimate, f"It does not fit: {sizes}.", limit, changes)
-    advice = f"With {listed(check.settings)} it is {_gib(peak)}."
+    advice = f"With {listed(check.settings)} it needs {_gib(peak)}."
     if peak > limit.size:
-        advice = f"Even with {listed(check.settings)} it is {_gib(peak)}: it needs a smaller model."
+        advice = f"Even with {listed(check.settings)} it needs {_gib(peak)}: use a smaller model."
     return replace(check, sentence=f"{check.sentence} {advice}")
 
 
@@ -94,9 +94,9 @@ def _gib(size: float) -> str:
 def remedies(
     recipe: Recipe, estimate: MemoryEstimate, limit: float
 ) -> tuple[tuple[Change, ...], float]:
-    """Return the fewest settings, `MOST` at most, that bring a run under `limit` bytes, and the
-    peak with them. Those that change no result come before those that change what is trained.
-    Where none suffice: those that come nearest."""
+    """Return the fewest changes, at most `MAX_CHANGES`, that bring a run's peak memory under
+    `limit` bytes, and that peak. Changes that leave the results as they are come first, before
+    those that change what is trained. If none suffice, return those with the lowest peak."""
 
     def halves(key: str, value: int, least: int) -> list[Change]:
         count = max(value // max(least, 1), 1).bit_length() - 1
@@ -120,7 +120,7 @@ def remedies(
     nearest: tuple[tuple[Change, ...], float] = (), estimate.peak()
     choices = [
         changes
-        for number in range(1, MOST + 1)
+        for number in range(1, MAX_CHANGES + 1)
         for changes in combinations(exact + others, number)
         if len(dict(changes)) == number
         and (recipe.adapters or pack not in changes or lora in changes)

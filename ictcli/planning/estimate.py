@@ -1,4 +1,4 @@
-"""The peak memory of a run, in bytes by part, before anything is loaded."""
+"""Estimates a run's peak memory in bytes, by part, before a model is loaded."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,29 +12,29 @@ from ictcli.planning.machine import device_of
 from ictcli.recipe import Recipe
 
 PROMPT_TOKENS = 256
-"""Length of a prompt that is assumed; questions of GSM8K and MATH are seldom longer."""
+"""Prompt length that the estimate assumes; questions of GSM8K and MATH are seldom longer."""
 
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Bytes by part at the peak of each phase, and the sizes they follow from."""
+    """Bytes by part at the peak of each phase, and the sizes that were assumed."""
 
     shape: ModelShape
     trained: int
-    """Trained parameters."""
+    """Number of trained parameters."""
     prompt: int
-    """Tokens of a prompt."""
+    """Number of tokens of each prompt."""
     tokens: int
-    """Prompt and response tokens of a step."""
+    """Number of prompt and response tokens in a step."""
     phases: dict[str, Parts]
-    """sampling, evaluating, updating."""
+    """Bytes by part, for each phase: sampling, evaluating, updating."""
 
     def peak(self, phase: str = "") -> float:
-        """Return the bytes at the peak of one phase, or of the run."""
+        """Return the peak in bytes of one phase, or of the whole run if `phase` is empty."""
         return max(sum(self.phases[name].values()) for name in ([phase] if phase else self.phases))
 
     def json(self) -> dict[str, Any]:
-        """Return what `--dry-run --json` prints."""
+        """Return the fields that `--dry-run --json` prints."""
         sizes = {
             name: {part: round(size) for part, size in parts.items()}
             for name, parts in self.phases.items()
@@ -52,19 +52,19 @@ class MemoryEstimate:
 def estimate_memory(
     recipe: Recipe, shape: ModelShape, prompt: int = PROMPT_TOKENS
 ) -> MemoryEstimate:
-    """Estimate the peaks of a run of one process, whose responses all run to max_tokens. Prompts
-    have `prompt` tokens, or fewer where prompt.max_tokens or the context say so."""
+    """Estimate the memory peaks of a run in one process, if every response is max_tokens long and
+    every prompt has `prompt` tokens, or fewer if prompt.max_tokens or the context is shorter."""
     model = engine_module(choose_backend(recipe.engine.backend), "plan")
     prompt = min(prompt, recipe.prompt.max_tokens or prompt)
     space = (recipe.engine.context or shape.context) - recipe.max_tokens
     prompt = prompt if space < 1 else min(prompt, space)
     work = Workload(recipe, shape, device_of(recipe.engine), prompt)
-    held, problems = model.held(work), min(recipe.eval.problems, CHUNK)
+    constant, problems = model.held(work), min(recipe.eval.problems, CHUNK)
     phases = {
         "sampling": model.sampling(work, recipe.prompts, recipe.group, recipe.wanted_stats),
         "evaluating": model.sampling(work, problems, recipe.eval.n, ()),
         "updating": max(model.updating(work), key=lambda parts: sum(parts.values())),
     }
-    phases = {name: held | parts for name, parts in phases.items()}
+    phases = {name: constant | parts for name, parts in phases.items()}
     tokens = recipe.prompts * recipe.group * work.length
     return MemoryEstimate(shape, work.trained, work.prompt, tokens, phases)

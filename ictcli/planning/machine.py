@@ -1,4 +1,4 @@
-"""How much memory a run may take on this machine, without loading an engine."""
+"""Finds how much memory a run may use on this machine, without loading an engine."""
 
 import os
 import re
@@ -14,23 +14,22 @@ from ictcli.engine import choose_backend, on_apple_silicon
 from ictcli.recipe.tables import EngineSettings
 
 RAM_SHARE = 0.75
-"""Share of a machine's memory: about what Metal recommends as its working set."""
+"""Share of a machine's memory that a run may use: about Metal's recommended working set."""
 CGROUP = "/sys/fs/cgroup"
 NVIDIA_SMI_TIMEOUT = 5
-"""Seconds."""
+"""Seconds to wait for nvidia-smi."""
 
 
 @dataclass(frozen=True)
 class MemoryLimit:
-    """Bytes a run may take, and what sets that limit; 0 where it is not known."""
+    """The bytes that a run may use (0 = unknown), and the name of what limits them."""
 
     size: float
     name: str
 
 
 def device_of(settings: EngineSettings) -> str:
-    """Return cuda, mps, gpu (MLX's) or cpu: the device the engine takes, as far as is known without
-    loading it."""
+    """Return the device that the engine will probably use: cuda, mps, gpu (of MLX) or cpu."""
     backend, device = choose_backend(settings.backend), settings.device.partition(":")[0]
     if backend == "mlx":
         is_gpu = on_apple_silicon() if device == "auto" else device in ("gpu", "mps", "cuda")
@@ -43,8 +42,7 @@ def device_of(settings: EngineSettings) -> str:
 
 
 def memory_limit(settings: EngineSettings, machine_gib: float = 0.0) -> MemoryLimit:
-    """Return what a run may take here, or on a machine of `machine_gib`: at most
-    engine.memory_limit."""
+    """Return engine.memory_limit, or less if this machine, or one of `machine_gib`, has less."""
     device, size = device_of(settings), machine_gib * 2**30
     limit = MemoryLimit((settings.memory_limit or 0) * 2**30, "engine.memory_limit")
     if limit.size and not size:
@@ -67,7 +65,7 @@ def memory_limit(settings: EngineSettings, machine_gib: float = 0.0) -> MemoryLi
 
 
 def _available() -> float:
-    """Return the bytes that Linux can give without swapping, to the machine or this container."""
+    """Return the bytes that are free, without swapping, on this Linux machine or container."""
     free = float(psutil.virtual_memory().available)
     limit, used = _text(f"{CGROUP}/memory.max").strip(), _text(f"{CGROUP}/memory.current").strip()
     if limit.isdigit() and used.isdigit():  # in a container
@@ -85,22 +83,22 @@ def _text(path: str) -> str:
 
 
 def _visible_gpus() -> list[float]:
-    """Return the bytes of each GPU that CUDA_VISIBLE_DEVICES leaves, in its order; 0 for one that
-    it names by a uuid, whose size is not looked up."""
+    """Return the memory in bytes of each GPU in CUDA_VISIBLE_DEVICES, in that order. A GPU that is
+    named there by its uuid has 0: its size is not looked up."""
     sizes, names = _nvidia_smi(), os.environ.get("CUDA_VISIBLE_DEVICES")
     if names is None or not sizes:
         return [*sizes]
     visible: list[float] = []
     for name in map(str.strip, names.split(",")):
         if not name or name == "-1" or (name.isdigit() and int(name) >= len(sizes)):
-            break  # as CUDA does
+            break  # CUDA, too, ignores all GPUs after an invalid name
         visible.append(sizes[int(name)] if name.isdigit() else 0.0)
     return visible
 
 
 @cache
 def _nvidia_smi() -> tuple[float, ...]:
-    """Return the bytes of every GPU; none where nvidia-smi is not there or fails."""
+    """Return the memory in bytes of every GPU; empty if nvidia-smi is missing or fails."""
     command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
     try:
         lines = subprocess.run(

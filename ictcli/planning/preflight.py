@@ -1,4 +1,4 @@
-"""What a run would refuse of its recipe and data, checked before a model is loaded."""
+"""Checks of a recipe and its data that need no model: errors, and notes on likely mistakes."""
 
 import contextlib
 from importlib.util import find_spec
@@ -13,11 +13,11 @@ from ictcli.tasks.hub import ElsewhereError, files_alone
 from ictcli.tasks.prepare import heldout, task_of
 
 MODULES = {"tensorboard": "tensorboardX"}
-"""Modules of trackers that have another name."""
+"""The Python module of a tracker, if its name differs from the tracker's."""
 
 
 def check_trackers(recipe: Recipe) -> None:
-    """Raise UserError where a tracker is not installed: for a run that is not begun."""
+    """Raise UserError if a tracker that the recipe logs to is not installed."""
     for name in recipe.log:
         if find_spec(module := MODULES.get(name, name)) is None:
             raise UserError(
@@ -27,34 +27,34 @@ def check_trackers(recipe: Recipe) -> None:
 
 
 def recipe_notes(recipe: Recipe) -> list[str]:
-    """Return notes on settings that are probably not meant. UserError for those that cannot be."""
+    """Return notes on settings that are probably mistakes. UserError if they cannot work."""
     notes, settings = list[str](), recipe.engine
     if settings.dtype == "bfloat16" and device_of(settings) == "cpu":
         notes.append(
-            "On a CPU bfloat16 is for models that do not fit in float32: it changes the gradient "
-            "by some 7 % (docs/your-model.md)."
+            "On a CPU, use bfloat16 only if the model does not fit in float32: it changes the "
+            "gradient by about 7 % (docs/your-model.md)."
         )
     if settings.sampler == "vllm":
         _check_vllm(recipe)
     if settings.shard:
         if choose_backend(settings.backend) != "torch":
-            raise UserError("engine.shard is a setting of the torch engine.", "engine.shard=false")
+            raise UserError("engine.shard needs the torch engine.", "engine.shard=false")
         if recipe.adapters:
             raise UserError(
-                "engine.shard spreads weights that are trained, and below adapters none are.",
+                "engine.shard spreads trained weights, and with adapters the model's are frozen.",
                 "engine.shard=false",
             )
         if not find_launch():
-            notes.append("engine.shard spreads nothing in one process: torchrun starts several.")
+            notes.append("engine.shard has no effect in one process; start several with torchrun.")
     if 0 < recipe.steps <= recipe.dense_steps:
         notes.append(
-            f"{recipe.rule.name} chooses no token: warmup = {recipe.warmup} has each of the "
-            f"{recipe.steps} steps train every token. warmup=0, or more steps, lets it choose."
+            f"{recipe.rule.name} never selects tokens: with warmup = {recipe.warmup} all "
+            f"{recipe.steps} steps train every token. Use a shorter warmup or more steps."
         )
     if recipe.sft.data and recipe.kl:
         notes.append(
-            "kl is measured from the model before the supervised steps. To measure it from the "
-            "model after them, train two runs: steps=0, then model=RUN without sft.data."
+            "kl is measured against the model before the supervised steps. To measure it against "
+            "the model after them, train two runs: steps=0, then model=RUN without sft.data."
         )
     return notes
 
@@ -64,12 +64,12 @@ def _check_vllm(recipe: Recipe) -> None:
     backend, device = choose_backend(settings.backend), device_of(settings)
     if backend != "torch" or device == "mps" or settings.load_in_4bit:
         raise UserError(
-            "engine.sampler=vllm samples for the torch engine, on a CPU or CUDA, not in 4 bits.",
+            "engine.sampler=vllm needs the torch engine, a CPU or CUDA, and no load_in_4bit.",
             "engine.sampler=own",
         )
     if recipe.temperature not in (0, 1) and (sampling.top_k or sampling.top_p < 1):
         raise UserError(
-            "vLLM does not say log pi at a temperature before a cut by top-p or top-k.",
+            "vLLM does not return the log-probabilities for a temperature with top-p or top-k.",
             "temperature=1, or sampling.top_p=1 and sampling.top_k=0",
         )
     if find_spec("vllm") is None:
@@ -80,10 +80,7 @@ def _check_vllm(recipe: Recipe) -> None:
 
 def preflight(recipe: Recipe) -> list[str]:
     """Return notes on a recipe and its data. Data sets of the hub are not opened; a note says so.
-
-    Raises UserError for data that `train` would refuse, and for a max_tokens that fills the model's
-    context.
-    """
+    UserError if `train` would refuse the data, or if max_tokens fills the model's context."""
     check_trackers(recipe)
     notes = recipe_notes(recipe)
     with files_alone():
@@ -94,7 +91,7 @@ def preflight(recipe: Recipe) -> list[str]:
         except ElsewhereError as error:
             notes.append(f"{error.message.removesuffix('.')} in a dry run: its rows are unchecked.")
             test = recipe.eval
-            if test.bench is not None:  # which may be a file
+            if test.bench is not None:  # a file can be checked, even if the training data cannot
                 with contextlib.suppress(ElsewhereError):
                     find_benchmark(test.bench, test.data, test.columns, test.hub, recipe.columns)
     try:
@@ -104,8 +101,8 @@ def preflight(recipe: Recipe) -> list[str]:
     context = shape.choose_context(recipe.engine.context, longest)
     if recipe.max_tokens >= context:
         raise UserError(
-            f"max_tokens = {recipe.max_tokens} leaves a prompt no room in the model's "
-            f"context of {context}.",
-            "lower max_tokens, or take a model with a longer context",
+            f"max_tokens = {recipe.max_tokens} leaves no room for a prompt in the model's "
+            f"context of {context} tokens.",
+            "lower max_tokens, or use a model with a longer context",
         )
     return notes

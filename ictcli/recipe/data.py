@@ -1,4 +1,4 @@
-"""The tables of a recipe on problems, prompts and rewards."""
+"""The tables of a recipe that concern problems, prompts and rewards."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -7,134 +7,134 @@ from pydantic import AfterValidator, Field, JsonValue, field_validator, model_va
 from ictcli.recipe.tables import Table
 
 HOLDOUT = 16
-"""One in this many problems of a data set is held out."""
+"""By default one in this many problems of a data set is held out."""
 TEMPLATES = ("auto", "chat", "none")
 QUESTION = "{question}"
 """Placeholder of the question in a custom template."""
 RESERVED = {
     "enable_thinking": "prompt.thinking sets it",
-    "chat_template": "it is the model's own",
+    "chat_template": "the model's own template is used",
     **dict.fromkeys(
         ("conversation", "messages", "add_generation_prompt", "continue_final_message", "tokenize"),
         "ictcli sets it",
     ),
 }
-"""Arguments of a chat template that are no `prompt.template_args`, and why."""
+"""Arguments of a chat template that `prompt.template_args` may not contain, and why."""
 
 
 class ColumnSettings(Table):
-    """Columns of a custom data set. Without a name, the usual names are tried."""
+    """Columns of a custom data set. If a name is not set, the usual names are tried."""
 
     prompt: str | None = None
-    """The question, as text or as messages with roles; default: prompt, question or problem, else
-    messages or conversations."""
+    """Column of the question: a text, or messages with roles. Default: prompt, question or problem,
+    else messages or conversations."""
     gold: str | None = None
-    """The correct answer: the text after `####`, in the last box, or all of it. Default: gold or
-    answer, or a solution with a box; of messages that end with one, that of the assistant. A dotted
-    name (`answer.value`) reaches into an object; any answer of a list counts."""
+    """Column of the correct answer: the text after `####` or in the last LaTeX box, else all of it.
+    Default: gold, answer, a solution with a box, or the assistant's message at the end of messages.
+    A dotted name (`answer.value`) reads a field of an object; any item of a list is correct."""
     gold_pattern: str | None = None
-    """Regular expression whose last match in the gold's text is the answer, by its first group."""
+    """Regular expression that finds the answer in the gold: the first group of its last match."""
     choices: str | None = None
-    """Choices of a multiple-choice question: a list of texts, in CSV as JSON. Default: choices,
-    or options where all golds are letters."""
+    """Column of the choices of a multiple-choice question: a list of texts, in CSV as JSON.
+    Default: choices, or options if all golds are letters."""
     id: str | None = None
-    """A unique id; default: id, or else the number of the line or row."""
+    """Column of a unique id; default: id, or else the number of the row."""
     response: str | None = None
-    """Worked response, shown (`prompt.shots`) or taught (`sft.data`); default: a solution or the
-    gold."""
+    """Column of a worked response, for few-shot examples (`prompt.shots`) or supervised steps
+    (`sft.data`); default: a solution or the gold."""
 
     def filled_by(self, other: "ColumnSettings") -> "ColumnSettings":
-        """Return these names, and the other's where none is given."""
+        """Return these settings, with the values of `other` for those that are not set."""
         return other.model_copy(update=self.model_dump(exclude_none=True))
 
 
 class HubSettings(Table):
-    """Which part of the data set `hub:owner/name` to use."""
+    """Part to use of a data set `hub:owner/name`."""
 
     config: str | None = None
-    """Config of the data set; required if it has several."""
+    """Config (subset) of the data set; required if it has several."""
     split: str | None = None
-    """Split; default: train for a task, test for a benchmark, or the only one of a folder."""
+    """Split to use; default: train for a task, test for a benchmark, or a folder's only split."""
     revision: str | None = None
-    """Commit, branch or tag; default: the newest commit, which a note names."""
+    """Commit, branch or tag to use; default: the newest commit, which ictcli prints."""
 
 
 class Example(Table):
-    """A question, as it is in the data, and the response to show for it."""
+    """A few-shot example."""
 
     prompt: str
-    """The question."""
+    """The question, as in the data."""
     response: str
-    """The response."""
+    """The response to show for it."""
 
 
 class PromptSettings(Table):
     """How a question becomes the model's prompt."""
 
     template: str = "auto"
-    """chat = the tokenizer's chat template; none; auto = chat if there is one and the task is in
-    words, else none; or a text with {question} in it, or a file of one: the whole prompt."""
+    """chat = the tokenizer's chat template; none = plain text; auto = chat if the tokenizer has a
+    template and the task is in natural language, else none. Or your own template: a text that
+    contains {question}, or the path of a file with such a text."""
     system: str = ""
-    """System message, or text before the prompt where there is no chat template; empty = none."""
+    """System message, or without a chat template the text before the prompt; empty = none."""
     suffix: str | None = None
     """Text after the question; default: the task's, or none with your own template."""
     thinking: Literal["on", "off"] | None = None
-    """Passed to the chat template as `enable_thinking`; default: what the template does without."""
+    """Turn thinking on or off (the chat template's `enable_thinking`); default: the template's."""
     template_args: dict[str, JsonValue] | None = None
-    """Other arguments of the chat template."""
+    """Other arguments to pass to the chat template."""
     examples: tuple[Example, ...] = Field(default=(), strict=False)
-    """Few-shot examples, as turns of a chat or as text: a list of tables, or in TOML the path of a
+    """Few-shot examples, shown as turns of a chat or as text: a list of tables, or the path of a
     file with a prompt and a response per row."""
     shots: int = Field(default=0, ge=0)
-    """Number of examples to draw from the training problems; these are then not trained on."""
+    """Number of few-shot examples to draw from the training problems and exclude from training."""
     max_tokens: int = Field(default=0, ge=0)
-    """Problems whose whole prompt is longer are left out; 0 = no limit."""
+    """Maximum prompt length in tokens; problems with longer prompts are left out. 0 = no limit."""
 
     @field_validator("template")
     @classmethod
     def _known_or_custom(cls, value: str) -> str:
         if value not in TEMPLATES and QUESTION not in value:
-            raise ValueError(f"it is auto, chat, none, or a text with {QUESTION} in it")
+            raise ValueError(f"a template is auto, chat, none, or a text with {QUESTION} in it")
         return value
 
     @field_validator("template_args")
     @classmethod
     def _not_reserved(cls, value: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
         for name in RESERVED.keys() & (value or {}).keys():
-            raise ValueError(f"{name} cannot be one of these arguments: {RESERVED[name]}")
+            raise ValueError(f"{name} cannot be set here: {RESERVED[name]}")
         return value
 
     @property
     def template_arguments(self) -> dict[str, JsonValue]:
-        """All arguments of the chat template."""
+        """All arguments to pass to the chat template."""
         thinking = {} if self.thinking is None else {"enable_thinking": self.thinking == "on"}
         return {**thinking, **(self.template_args or {})}
 
     @model_validator(mode="after")
     def _shots_or_examples(self) -> Self:
         if self.shots and self.examples:
-            raise ValueError("prompt.shots draws the examples that prompt.examples gives: take one")
+            raise ValueError("set prompt.shots or prompt.examples, not both")
         return self
 
 
 class SftSettings(Table):
-    """Supervised steps before reinforcement learning, on responses that are given."""
+    """Supervised steps before reinforcement learning, on example responses."""
 
     data: str | None = None
-    """Examples with a prompt and a response: a .jsonl, .json, .csv or .parquet file, a folder of
-    `save_to_disk`, or `hub:owner/name`; none of the held-out problems is used. Default: no such
-    steps."""
+    """Examples with a prompt and a response: a .jsonl, .json, .csv or .parquet file, a folder saved
+    by `save_to_disk`, or `hub:owner/name`. Held-out problems are left out. Default: none."""
     steps: int = Field(default=20, ge=0)
-    """Number of optimiser updates."""
+    """Number of supervised steps, each one optimiser update."""
     batch: int = Field(default=16, ge=1)
-    """Responses per update."""
+    """Number of responses per supervised step."""
     lr: float | None = Field(default=None, gt=0)
-    """Learning rate; by default 2e-4 for adapters and 2e-5 for all weights."""
+    """Learning rate of the supervised steps; default: 2e-4 for adapters, 2e-5 for all weights."""
     columns: ColumnSettings = ColumnSettings()
-    """Columns of `data`. `response` is what to train on; default: the assistant's last message, a
-    response, completion or solution, or the answer in a box."""
+    """Columns of `sft.data`. `response` is the text to train on; default: the assistant's last
+    message, a response, completion or solution, or the answer in a LaTeX box."""
     hub: HubSettings = HubSettings()
-    """Which part of `data` to use, if it is `hub:owner/name`; `sft.hub.split` of a folder too."""
+    """Part to use of `sft.data` if it is `hub:owner/name`, or a folder (`hub.split` only)."""
 
 
 Signal = Literal["true", "random", "format"]
@@ -144,47 +144,47 @@ class RewardSettings(Table):
     """What a response is rewarded for, and how its answer is read and judged."""
 
     verifier: str | None = None
-    """A verifier's name, `file.py:function` or `module:function`; default: the task's. A function
-    may have TRL's form (docs/extending.md)."""
+    """Verifier that judges answers: a name, `file.py:function` or `module:function`; default: the
+    task's. TRL's reward functions work too (docs/extending.md)."""
     functions: tuple[str, ...] = Field(default=(), strict=False)
-    """List of more verifiers, whose rewards are added to that of the verdict."""
+    """More verifiers, whose rewards are added to the reward of the verdict."""
     weights: tuple[float, ...] = Field(default=(), strict=False)
-    """Weight of each of `functions`; default: 1."""
+    """Weight of each verifier in `reward.functions`; default: 1."""
     pattern: str | None = None
-    """Regular expression whose last match is the answer, by its first group; default: the answer is
-    the last box."""
+    """Regular expression that finds the answer in a response: the first group of its last match.
+    Default: the answer is in the last LaTeX box."""
     correct: float = 1.0
     """Weight of the verdict: 1 if correct, else 0, or the verifier's own score."""
     format: float = 0.0
-    """Weight of giving any answer, right or wrong."""
+    """Reward for any readable answer, right or wrong."""
     overlong: float = Field(default=0.0, ge=0)
     """Weight of DAPO's soft penalty on responses close to max_tokens (arXiv 2503.14476)."""
     overlong_buffer: int = Field(default=0, ge=0)
-    """Tokens before max_tokens over which that penalty grows; 0 = a fifth of max_tokens."""
+    """Number of tokens below max_tokens in which that penalty grows; 0 = a fifth of max_tokens."""
     length: float = Field(default=0.0, ge=0)
-    """Weight of the penalty tokens / max_tokens."""
+    """Weight of the length penalty: response tokens / max_tokens."""
     signal: Signal = "true"
-    """The reward to train on: true = that of these keys. Controls, for training only: random = 1 or
-    0 by a fair coin; format = 1 for any answer that can be read."""
+    """Reward to train on: true = the reward of the other keys. Two control experiments: random = 0
+    or 1 at random; format = 1 for every readable answer. Evaluations always use the true reward."""
     timeout: float = Field(default=5.0, gt=0)
-    """Seconds of CPU time to judge one answer; ten times as long on the clock."""
+    """Maximum CPU seconds to judge one answer; ten times as many seconds may pass on the clock."""
     memory: float = Field(default=1.0, gt=0)
-    """GiB of memory to judge one answer."""
+    """Maximum memory in GiB to judge one answer."""
 
     @property
     def added(self) -> dict[str, tuple[str, float]]:
-        """The verifier and the weight of each of `functions`, by its name in the metrics."""
+        """The verifiers in `functions`, each with its weight, by their names in the metrics."""
         weights = self.weights or (1.0,) * len(self.functions)
         short = [name.rpartition(":")[2] for name in self.functions]
-        again = [short[:place].count(own) for place, own in enumerate(short)]
-        names = [f"{own}-{n + 1}" if n else own for own, n in zip(short, again, strict=True)]
+        earlier = [short[:place].count(name) for place, name in enumerate(short)]
+        names = [f"{name}-{n + 1}" if n else name for name, n in zip(short, earlier, strict=True)]
         return dict(zip(names, zip(self.functions, weights, strict=True), strict=True))
 
     @property
     def names(self) -> list[str]:
-        """Return names of verifiers whose mean rewards are metrics, as far as these keys tell."""
-        own, _, function = (self.verifier or "").rpartition(":")
-        judge = [function] if function and (own or self.functions) else []
+        """The verifiers whose mean reward is a metric, as far as the recipe alone can say."""
+        module, _, function = (self.verifier or "").rpartition(":")
+        judge = [function] if function and (module or self.functions) else []
         return [*self.added, *judge]
 
     @model_validator(mode="after")
@@ -201,13 +201,13 @@ class RewardSettings(Table):
     @field_validator("signal", mode="before")
     @classmethod
     def _typed_bare(cls, value: Any) -> Any:
-        return "true" if value is True else value  # TOML's true, as `reward.signal=true` is
+        return "true" if value is True else value  # `reward.signal=true` is TOML's true
 
 
-def distinct(what: str) -> AfterValidator:
+def distinct(name: str) -> AfterValidator:
     def check(values: tuple[float, ...]) -> tuple[float, ...]:
         if len(set(values)) < len(values):
-            raise ValueError(f"no {what} may stand there twice")
+            raise ValueError(f"every {name} may be listed only once")
         return values
 
     return AfterValidator(check)
@@ -221,39 +221,36 @@ class EvalSettings(Table):
     """Evaluation on held-out problems: before, after, and during training."""
 
     problems: int = Field(default=512, ge=1)
-    """Number of problems."""
+    """Maximum number of held-out problems to evaluate on."""
     n: int = Field(default=4, ge=1)
-    """Responses per problem."""
+    """Number of responses per problem."""
     k: Ks = (1, 4)
-    """Values of k for pass@k, each at most n; a typed `eval.n` lowers them."""
+    """Values of k for pass@k, each at most n. `eval.n=N` on the command line drops larger ones."""
     every: int = Field(default=0, ge=0)
-    """Steps between evaluations during training; 0 = none."""
+    """Number of steps between evaluations during training; 0 = none during training."""
     temperature: float | None = Field(default=None, ge=0)
     """Sampling temperature; 0 = greedy. Default: the recipe's `temperature`."""
     verifier: str | None = None
-    """Verifier of evaluations, named as `reward.verifier`; default: that of training, or the
-    benchmark's."""
+    """Verifier of evaluations (as `reward.verifier`); default: the benchmark's, else training's."""
     bench: str | None = None
-    """Source of the problems: a benchmark, a .jsonl, .json, .csv or .parquet file, a folder of
-    `save_to_disk`, or `hub:owner/name`. None of them is trained on. Default: the task's held-out
-    part."""
+    """Problems to evaluate on: a benchmark, a .jsonl, .json, .csv or .parquet file, a folder saved
+    by `save_to_disk`, or `hub:owner/name`; never trained on. Default: the task's held-out part."""
     holdout: int = Field(default=HOLDOUT, ge=2)
-    """One in this many problems of your own data set is held out, by its text alone, if there is no
-    `bench`."""
+    """Without `eval.bench`, one in this many problems of your own data set is held out."""
     data: str | None = None
-    """File to use in place of that benchmark's data on the hub, with the same columns."""
+    """File to use instead of the benchmark's data on the hub, with the same columns."""
     columns: ColumnSettings = ColumnSettings()
-    """Columns of `bench`, if it is a file, a folder or `hub:owner/name`."""
+    """Columns of `eval.bench`, if it is a file, a folder or `hub:owner/name`."""
     hub: HubSettings = HubSettings()
-    """Which part of `bench` to use, if it is `hub:owner/name`; `eval.hub.split` of a folder too."""
+    """Part to use of `eval.bench` if it is `hub:owner/name`, or a folder (`hub.split` only)."""
     skip: int = Field(default=0, ge=0)
-    """Number of held-out problems to skip at the front."""
+    """Number of held-out problems to skip at the start."""
 
     @model_validator(mode="after")
     def _enough_samples(self) -> Self:
         if not self.k or max(self.k) > self.n or min(self.k) < 1:
             fit = sorted({1, *(k for k in self.k if 1 <= k <= self.n)})
             raise ValueError(
-                f"every k must lie in 1..n = {self.n}, and eval.k = {[*self.k]}; eval.k={fit} fits"
+                f"every k must be in 1..n = {self.n}, but eval.k = {[*self.k]}; eval.k={fit} fits"
             )
         return self

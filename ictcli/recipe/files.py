@@ -1,5 +1,4 @@
-"""Finding a recipe, and the files that a recipe names: their absolute paths, and the
-examples read from them."""
+"""Finds a recipe and the files that it names, and reads few-shot examples and templates."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +12,8 @@ from ictcli.text import shell_word
 
 
 def read_files(data: dict[str, Any], base: Path) -> None:
-    """Make the paths in a recipe's tables absolute, in place, relative to the working directory or
-    else to `base`, and replace the path of examples or of a template by what the file holds, so
-    that a run's recipe holds it."""
+    """Make the paths in a recipe's tables absolute, in place: relative to the working directory or
+    else to `base`. The path of examples or of a template is replaced by the file's content."""
     places = (
         (data, "model", Path.is_dir),
         (data, "task", _is_data),
@@ -36,7 +34,7 @@ def read_files(data: dict[str, Any], base: Path) -> None:
         if isinstance(value, str):
             table[key] = _absolute(value, base, exists)
         elif isinstance(value, list):
-            table[key] = [_absolute(each, base, exists) for each in cast(list[Any], value)]
+            table[key] = [_absolute(item, base, exists) for item in cast(list[Any], value)]
     if not isinstance(data.get("prompt"), dict):
         return
     prompt = data["prompt"] = dict(cast(dict[str, Any], data["prompt"]))
@@ -47,7 +45,7 @@ def read_files(data: dict[str, Any], base: Path) -> None:
 
 
 def _absolute(value: Any, base: Path, exists: Callable[[Path], bool]) -> Any:
-    """Return the value with its path absolute, if that exists, or a function of one."""
+    """Make a path, or that in `FILE.py:function`, absolute if it exists; keep any other value."""
     if not isinstance(value, str) or not value:
         return value
     name, colon, function = value.rpartition(":") if ".py:" in value else (value, "", "")
@@ -60,8 +58,8 @@ def _is_data(path: Path) -> bool:
 
 
 def read_template(template: str, base: Path) -> str:
-    """Return auto, chat, none or a text with {question} as it is; else the text of the file of that
-    path, without its last line end."""
+    """Return `template` if it is auto, chat, none or contains {question}. Otherwise it is a path:
+    return the file's text without the final line end. UserError if there is no such file."""
     if template in TEMPLATES or QUESTION in template:
         return template
     path = next((p for p in (Path(template), base / template) if p.is_file()), None)
@@ -80,8 +78,8 @@ def read_template(template: str, base: Path) -> str:
 
 
 def read_examples(name: str) -> tuple[Example, ...]:
-    """Return the examples in a .jsonl, .json, .csv or .parquet file, from its columns prompt (or
-    question, problem) and response; none if the name is `none`."""
+    """Read few-shot examples from the columns prompt (or question, problem) and response of a
+    .jsonl, .json, .csv or .parquet file. Return no examples if the name is `none`."""
     if name == "none":
         return ()
     return tuple(
@@ -94,39 +92,39 @@ def shipped_recipes() -> dict[str, Path]:
     """Return the paths of the recipes that come with ictcli, by name."""
     package = Path(__file__).parent.parent
     folder = package / "recipes"
-    if not folder.is_dir():  # editable install: next to the package
+    if not folder.is_dir():  # in an editable install they lie next to the package
         folder = package.parent / "recipes"
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
 OF_RUNS = ("manifest.json", "environment.json", "metrics.jsonl", "checkpoints")
-"""A file that only the folder of a run's recipe has."""
+"""Files that distinguish a run folder from another folder with a recipe.toml."""
 
 
 def is_of_run(path: Path) -> bool:
-    """Return whether a file is the recipe of a run's folder, which may be somebody else's."""
+    """Return whether a file is the recipe.toml of a run folder, not a recipe of its own."""
     beside = (path.parent / name for name in OF_RUNS)
-    return path.name == "recipe.toml" and any(each.exists() for each in beside)
+    return path.name == "recipe.toml" and any(file.exists() for file in beside)
 
 
 STARTER = "qwen3-0.6b-gsm8k"
-"""The shipped recipe that suggestions put the user's model or data into."""
+"""The shipped recipe that hints suggest for the user's own model or data."""
 
 
 def find_recipe(source: str) -> Path:
-    """Return the path of a recipe file, or of a shipped recipe by its name. UserError if there is
-    none; it has the command that takes a run, a model or data."""
+    """Return the path of a recipe: `source` is a path or the name of a shipped recipe. UserError if
+    there is none; if `source` is a run, a model or data, the hint is the command to use instead."""
     path = Path(source)
     if "=" in source and not path.exists():
-        what = "is a setting, and settings come after the recipe"
-        raise UserError(f"{source} {what}.", f"ictcli check {STARTER} {shell_word(source)}")
+        message = f"{source} is a setting, and settings come after the recipe."
+        raise UserError(message, f"ictcli check {STARTER} {shell_word(source)}")
     of_run, kind = path / "recipe.toml", "task" if _is_data(path) else "model"
     if of_run.is_file():
         raise UserError(f"{source} is a run, not a recipe.", f"ictcli train {shell_word(of_run)}")
     if (path / "config.json").is_file() or (kind == "task" and path.suffix != ".toml"):
         command = f"ictcli check {STARTER} {kind}={shell_word(source)}"
-        what = "data" if kind == "task" else "a model"
-        raise UserError(f"{source} is {what}, not a recipe.", command)
+        noun = "data" if kind == "task" else "a model"
+        raise UserError(f"{source} is {noun}, not a recipe.", command)
     if source.endswith(".toml") or "/" in source:
         path = Path(source)
         if not path.is_file():
@@ -134,6 +132,6 @@ def find_recipe(source: str) -> Path:
         return path
     shipped = shipped_recipes()
     if source not in shipped:
-        hint = "ictcli recipes ls, or the path of a .toml file; data goes in task=FILE"
+        hint = "ictcli recipes ls, or the path of a .toml file; for data, use task=FILE"
         raise unknown("recipe", source, shipped, hint)
     return shipped[source]

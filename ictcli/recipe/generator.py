@@ -1,7 +1,7 @@
-"""A generator of problems as the name of a task, its options in it: `gym:NAME:key=value:...`.
+"""Names of reasoning-gym tasks, which contain the generator's options: `gym:NAME:key=value:...`.
 
-So a recipe, `--bench` and `eval.bench` name the same problems alike. In a recipe the options may
-also be typed as keys: `task=gym:chain_sum task.max_terms=3`, or a table `[task]` with a `name`.
+A task, `--bench` and `eval.bench` use the same names. A recipe may also set the options as keys:
+`task=gym:chain_sum task.max_terms=3`, or a table `[task]` with a `name`.
 """
 
 import json
@@ -17,12 +17,12 @@ _OPTION = re.compile(r":(?=\w+=)")
 
 
 def is_gym(name: str) -> bool:
-    """Return whether a task or benchmark is a generator of reasoning-gym."""
+    """Return whether a task or benchmark comes from reasoning-gym."""
     return name.startswith(GYM)
 
 
 def parted(name: str) -> tuple[str, dict[str, Any]]:
-    """Split `gym:NAME:key=value:...` into NAME and options. UserError for an option twice."""
+    """Split `gym:NAME:key=value:...` into NAME and options. UserError if an option is repeated."""
     generator, *options = _OPTION.split(name.removeprefix(GYM))
     values: dict[str, Any] = {}
     for key, _, value in (option.partition("=") for option in options):
@@ -33,15 +33,14 @@ def parted(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def joined(generator: str, options: Mapping[str, Any]) -> str:
-    """Return the name of a task with its options in the order of their names."""
+    """Return `gym:NAME:key=value:...`, the options sorted by name."""
     texts = (f":{key}={_text(options[key])}" for key in sorted(options))
     return f"{GYM}{generator}{''.join(texts)}"
 
 
 def task_name(task: object) -> object:
-    """Return a recipe's task as it was given; of a table with a name and options, the name of both,
-    and of the name of a generator, that with its options in order. UserError for options of a task
-    that has none."""
+    """Return the name of a recipe's task, which may be a table with a name and options. The options
+    of a `gym:` task are sorted into its name. UserError if another task has options."""
     table = dict(cast(dict[str, Any], task)) if isinstance(task, dict) else {"name": task}
     name = table.pop("name", None)
     if not isinstance(name, str) or not is_gym(name):
@@ -49,7 +48,7 @@ def task_name(task: object) -> object:
             return name
         key = next(iter(table))
         raise UserError(
-            f"The task {name} has no option {key!r}: it has none."
+            f"The task {name} has no option {key!r}: it takes no options."
             if isinstance(name, str)
             else f"[task] needs a name, as it has the option {key!r}.",
             "task=gym:NAME has options; ictcli tasks ls lists the names",

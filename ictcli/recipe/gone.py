@@ -1,8 +1,7 @@
-"""Keys and values that recipes had before: what to write instead.
+"""Keys and values that earlier versions had, and what to write instead.
 
-A recipe that names one is refused with a sentence. A run's recipe holds every key, so old keys
-without effect are dropped when it is read; a run that used one is listed, shown, evaluated and
-exported, and is not resumed."""
+A recipe that uses one is refused with a hint. In the recipe of an old run, which contains every
+key, they are dropped. If the run depended on one, it can be evaluated and exported, not resumed."""
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
@@ -12,59 +11,55 @@ from ictcli.algorithm.methods import METHODS
 from ictcli.errors import UserError
 
 ANY = object()
-"""Among values: every value."""
+"""Stands for every value of a key."""
 
 
 @dataclass(frozen=True)
 class Gone:
+    """A removed key, or values of a key that were removed."""
+
     key: str
     instead: str
-    """What to write in its place."""
+    """Hint: what to write instead."""
     values: tuple[Any, ...] = (ANY,)
-    """The values that are gone."""
+    """The removed values."""
     idle: tuple[Any, ...] = ()
-    """Those of them with which a run did nothing that it does not do now."""
+    """The removed values that had no effect, so that a run with them can be resumed."""
     now: Any = None
-    """The value read in their place in a run's recipe; None: the key's default."""
+    """The value that replaces a removed one in a run's recipe; None = the key's default."""
 
     def names(self, value: object) -> bool:
         return ANY in self.values or value in self.values
 
 
-PLUGIN = "a plugin of examples/methods brings it, and its README.md says which"
+PLUGIN = "load the plugin of examples/methods that has it; README.md there says which"
 CONTEXTS = tuple(f"context:{n}" for n in range(1, 100))
 MOVED = (
     *("gmts", "rsi", "quadrants", "lp_reg", "wapo", "nat", "stare", "tempo", "gtpo", "eapo"),
     *("pepo", "taco", "maxrl"),
 )
 GONE = (
-    Gone("eval.temperatures", "ictcli eval --temperatures asks at other temperatures", idle=(ANY,)),
+    Gone("eval.temperatures", "ictcli eval --temperatures samples at several", idle=(ANY,)),
     Gone("curriculum", "leave it out: each epoch has a random order", idle=("none",)),
     *(
-        Gone(f"{table}columns.difficulty", "leave it out: no order goes by it", idle=(ANY,))
+        Gone(f"{table}columns.difficulty", "leave it out: problems have no order", idle=(ANY,))
         for table in ("", "eval.", "sft.")
     ),
-    Gone("method.reference", "position, response or group says what u compares with", CONTEXTS),
-    Gone(
-        "method.min_entropy",
-        "method.max_prob leaves out sure tokens",
-        idle=(0.0, 0),
-    ),
+    Gone("method.reference", "use position, response or group", CONTEXTS),
+    Gone("method.min_entropy", "method.max_prob leaves out near-certain tokens", idle=(0.0, 0)),
     Gone("method.name", PLUGIN, MOVED, now="grpo"),
-    Gone(
-        "method.name", "--methods of ictcli compare lists what there is", ("sc_grpo",), now="grpo"
-    ),
+    Gone("method.name", "ictcli methods lists the methods", ("sc_grpo",), now="grpo"),
     Gone("engine.backend", 'engine.backend = "torch"', ("trl",), idle=("trl",), now="torch"),
     Gone("engine.vllm_memory", "leave it out", idle=(0.3,)),
     Gone("engine.importance_cap", "leave it out", idle=(3.0,)),
     Gone("engine.shard", "engine.shard = true", ("blocks",), now=False),
     Gone("engine.sampler", 'engine.sampler = "own" or "vllm"', ("int8", "transformers"), now="own"),
-    Gone("engine.vllm_server", 'engine.sampler = "vllm" runs it in the process', idle=("",)),
-    Gone("engine.micro_batch", "engine.micro_tokens says how much a pass takes"),
+    Gone("engine.vllm_server", 'engine.sampler = "vllm" runs vLLM in the same process', idle=("",)),
+    Gone("engine.micro_batch", "engine.micro_tokens limits the tokens of a pass"),
     Gone("record.probe_every", "leave it out: no step is probed", idle=(ANY,)),
     Gone("record.probe_positions", "leave it out: no step is probed", idle=(ANY,)),
     Gone("adapter.kind", 'adapter.kind = "lora"', ("dora",), now="lora"),
-    Gone("adapter.seed", "leave it out: adapters begin by the run's seed"),
+    Gone("adapter.seed", "leave it out: the run's seed initialises the adapters"),
     Gone("optimizer.kind", "leave it out: AdamW is the optimiser", idle=("adamw",)),
     Gone("optimizer.decay_steps", "linear and cosine reach 0 at the last step", idle=(0,)),
     Gone("log", 'log = ["tensorboard"] or ["wandb"]', ("trackio",), idle=("trackio",)),
@@ -72,35 +67,36 @@ GONE = (
 
 
 def refuse(data: Mapping[str, Any], source: str) -> None:
-    """Raise UserError if a recipe's tables name a key or a value that is gone."""
-    for gone, _, _, value in _found(data):
-        shown = f" = {value!r}" if ANY not in gone.values else ""
-        raise UserError(f"{source}: {gone.key}{shown} is gone.", gone.instead)
+    """Raise UserError if a recipe's tables contain a removed key or value."""
+    for gone, _, _, value in _occurrences(data):
+        text = f" = {value!r}" if ANY not in gone.values else ""
+        raise UserError(f"{source}: {gone.key}{text} is gone.", gone.instead)
 
 
 def dropped(data: MutableMapping[str, Any]) -> list[str]:
-    """Take what is gone out of a run's recipe, in place; the keys that the run had used."""
+    """Drop or replace removed keys and values in a run's recipe, in place. Return those that had an
+    effect on the run, as `key = value`."""
     used: list[str] = []
     if isinstance(data.get("method"), str):
         data["method"] = {"name": data["method"]}
-    for gone, table, key, value in [*_found(data)]:
+    for gone, table, key, value in [*_occurrences(data)]:
         if ANY not in gone.idle and value not in gone.idle:
             used.append(f"{gone.key} = {value!r}")
         if isinstance(table[key], list) and table[key] != value:
-            table[key] = [each for each in cast(list[object], table[key]) if each != value]
+            table[key] = [item for item in cast(list[object], table[key]) if item != value]
         elif gone.now is None:
             del table[key]
         else:
             if gone.key == "method.name":
-                table.clear()  # its options
+                table.clear()  # the old method's options
             table[key] = gone.now
     return used
 
 
-def _found(
+def _occurrences(
     data: Mapping[str, Any],
 ) -> Iterator[tuple[Gone, MutableMapping[str, Any], str, object]]:
-    """Yield what is gone in a recipe: its place, and its value or each item of a list."""
+    """Yield the removed keys and values in a recipe: entry of `GONE`, table, key, value or item."""
     for gone in GONE:
         head, _, key = gone.key.rpartition(".")
         table: Any = data
@@ -113,7 +109,7 @@ def _found(
         table = cast(dict[str, Any], table)
         value: Any = table[key]
         if gone.key == "method.name" and (data.get("plugins") or value in METHODS):
-            continue  # a plugin brings it
+            continue  # a plugin may define this method
         parts: list[object] = [value]
         if isinstance(value, list) and ANY not in gone.values:
             parts = cast(list[object], value)

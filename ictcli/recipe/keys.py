@@ -1,5 +1,5 @@
-"""The keys of a recipe: what they take and mean, from the fields and their docstrings; and
-`key=value` as typed on the command line, applied to the data of a recipe."""
+"""The keys of a recipe: their values and meanings, from the fields and their docstrings, and the
+`key=value` overrides of the command line."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ KINDS = {int: "integer", float: "number", bool: "true, false", str: "text", dict
 
 @dataclass(frozen=True)
 class Key:
-    """A key of a recipe, in words."""
+    """The description of a recipe key."""
 
     key: str
-    """Its name, with a dot before each part of a table."""
+    """The key's dotted name, such as `clip.low`."""
     values: str
-    """Its choices, or its type and bounds."""
+    """The key's choices, or its type and bounds."""
     default: str
-    """As TOML writes it; empty: none, or "required"."""
+    """The default in TOML; empty if there is none, "required" if the key must be set."""
     meaning: str
 
 
@@ -50,14 +50,14 @@ def meaning(info: FieldInfo) -> str:
 
 
 def nested(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
-    """Yield the fields of a model that are tables of keys."""
+    """Yield the name and model of each field that is a table of keys."""
     for name, info in model.model_fields.items():
         if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
             yield name, info.annotation
 
 
 def values(info: FieldInfo) -> str:
-    """Return what a field takes: its choices, or its type and bounds."""
+    """Describe the values of a field: its choices, or its type and bounds."""
     kinds = [kind for kind in get_args(info.annotation) or (info.annotation,) if kind is not None]
     if get_origin(info.annotation) is Literal:
         return ", ".join(str(choice) for choice in kinds)
@@ -74,7 +74,7 @@ def values(info: FieldInfo) -> str:
 
 
 def values_of(kind: Any) -> str:
-    """Return the name of a type for readers of TOML."""
+    """Return the name of a type in TOML's terms, or the choices of a Literal."""
     if get_origin(kind) is Literal:
         return ", ".join(str(choice) for choice in get_args(kind))
     return KINDS.get(get_origin(kind) or kind, "table")
@@ -88,9 +88,9 @@ def default(info: FieldInfo) -> str:
 
 
 NAMES = {"method": "name", "reward": "verifier"}
-"""Tables that may be given as this key alone."""
+"""Tables for which a single text stands for this key: `method=ict` sets `method.name`."""
 TABLES = {**NAMES, "task": "name"}
-"""And the task, whose value is a name once a recipe is read."""
+"""The same with `task`, which is a table only while a recipe is read."""
 KEYS_HINT = "ictcli recipes keys explains them"
 
 
@@ -100,11 +100,10 @@ def typed_key(override: str) -> str:
 
 
 def apply_overrides(data: dict[str, Any], overrides: Sequence[str], model: type[BaseModel]) -> None:
-    """Set each `table.key=value` in place; the value is TOML, else a plain string, as is what looks
-    like a number or a date where the key of the `model` takes text. A name (`method=ict`,
-    `reward=integer`) goes before the other keys of its table, wherever it was typed. A method's
-    name drops the options of the method before it; a verifier's name leaves the other keys of the
-    reward."""
+    """Set each `table.key=value` in place. A value is TOML or else a plain string; for a key of
+    `model` that takes text, `1e5` too is a string. Names such as `method=ict` or `reward=integer`
+    are set before the other keys of their table. A new method's name drops the old method's
+    options; a new verifier's name keeps the other keys of the reward."""
 
     def value_of(override: str) -> Any:
         return toml_value(override.partition("=")[2], takes_text(model, typed_key(override)))
@@ -135,20 +134,20 @@ def apply_overrides(data: dict[str, Any], overrides: Sequence[str], model: type[
 
 
 def takes_text(model: type[BaseModel], key: str) -> bool:
-    """Return whether a key takes any text, and no number."""
+    """Return whether a key takes text but no number."""
     if key in TABLES:
         return True
     name, _, rest = key.partition(".")
     kind = info.annotation if (info := model.model_fields.get(name)) else None
     if rest:
         return isinstance(kind, type) and issubclass(kind, BaseModel) and takes_text(kind, rest)
-    kinds = {inner for each in get_args(kind) or [kind] for inner in get_args(each) or [each]}
+    kinds = {inner for part in get_args(kind) or [kind] for inner in get_args(part) or [part]}
     return str in kinds and int not in kinds
 
 
 def toml_value(text: str, is_text: bool = False) -> Any:
-    """Return the value typed after `key=`: TOML, else a plain string. Where it `is_text`, `nan`,
-    `1e5` and `true` are that too."""
+    """Parse the value typed after `key=` as TOML; if that fails, return it as a string. With
+    `is_text`, `nan`, `1e5` and `true` stay strings."""
     try:
         value = parse_toml(f"value = {text}")["value"]
     except ValueError:
@@ -157,7 +156,7 @@ def toml_value(text: str, is_text: bool = False) -> Any:
 
 
 def blamed(source: str, typed: Sequence[str], *paths: str) -> str:
-    """Return where faulty keys come from: the command line, where one of them, its table or a key
-    in it was typed; else `source`."""
+    """Return where faulty keys come from, for an error message: the command line, if one of these
+    keys (or its table, or a key in it) was typed there; else `source`."""
     pairs = ((f"{path}.", f"{key}.") for path in paths for key in typed)
     return "command line" if any(a.startswith(b) or b.startswith(a) for a, b in pairs) else source

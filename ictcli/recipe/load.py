@@ -1,7 +1,4 @@
-"""Loading a recipe: TOML, `key=value` overrides, and checks before any ML import.
-
-An unknown key is an error that names the nearest known one.
-"""
+"""Loads a recipe: reads TOML, applies `key=value` overrides, and checks it before any ML import."""
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,22 +30,22 @@ _FORM_HINT = "ictcli recipes show quickstart shows the form"
 
 @dataclass(frozen=True)
 class RecipeFile:
-    """A recipe as it was read, once."""
+    """A recipe file's content, before overrides and checks."""
 
     source: str
-    """Its name or path, as it was given."""
+    """The recipe's name or path, as the user typed it."""
     path: Path
     data: Mapping[str, Any]
-    """Its tables, which nobody changes."""
+    """The recipe's tables, which must not be changed."""
     own: bool = False
-    """Whether its user named it, so that the code it names may run; a run's may be a stranger's."""
+    """Whether code named in the recipe may run; False for a run folder's recipe, for safety."""
 
     def __str__(self) -> str:
         return self.source
 
 
 def recipe_text(path: Path) -> str:
-    """Return the text of a recipe file, line ends as they are. UserError if it is not UTF-8."""
+    """Return the text of a recipe file, line ends unchanged. UserError if it is not UTF-8."""
     try:
         return read_bytes(path, LARGEST[".toml"]).decode()
     except UnicodeDecodeError as error:
@@ -56,7 +53,7 @@ def recipe_text(path: Path) -> str:
 
 
 def read_recipe(source: str | Path) -> RecipeFile:
-    """Read a recipe. UserError if it is not there, or not TOML."""
+    """Read a recipe. UserError if it does not exist or is not TOML."""
     path = find_recipe(source) if isinstance(source, str) else source
     try:
         data = parse_toml(recipe_text(path))
@@ -66,9 +63,9 @@ def read_recipe(source: str | Path) -> RecipeFile:
 
 
 def load_recipe(source: str | Path | RecipeFile, overrides: Sequence[str] = ()) -> Recipe:
-    """Read (see `read_recipe`), override and check a recipe. The code that it names may run if the
-    recipe is the user's own, and what the overrides name in any case. UserError if anything in it
-    is wrong."""
+    """Read a recipe (see `read_recipe`), apply the overrides, and check it. Code named by the
+    overrides may run; code named by the recipe, only if it is the user's own (`RecipeFile.own`).
+    UserError if anything in it is wrong."""
     file = source if isinstance(source, RecipeFile) else read_recipe(source)
     data = copy.deepcopy(dict(file.data))
     if not file.own:
@@ -80,7 +77,7 @@ def load_recipe(source: str | Path | RecipeFile, overrides: Sequence[str] = ()) 
     if "eval.n" in typed and "eval.k" not in typed:
         _lower_k(data["eval"])
     own, base = data, file.path.parent
-    if not file.own:  # nothing is looked for in a run's folder
+    if not file.own:  # no file is searched for in a run's folder
         gate.ask()
         own, base = dict[str, Any](), None
         apply_overrides(own, overrides, Recipe)
@@ -115,7 +112,7 @@ def _leave_task(data: dict[str, Any], typed: Sequence[str]) -> tuple[str, ...]:
 
 
 def _lower_k(table: dict[str, Any]) -> None:
-    """Drop, in place, each k of `eval` above an n that was typed."""
+    """Drop, in place, each value of `eval.k` above `eval.n`."""
     n, ks = table["n"], table.get("k", EvalSettings().k)
     if isinstance(n, int) and isinstance(ks, list | tuple):
         fitting = [k for k in cast(Sequence[Any], ks) if not isinstance(k, int) or k <= n]
@@ -129,7 +126,7 @@ def check(
     typed: Sequence[str] = (),
     own: Mapping[str, Any] = NOTHING,
 ) -> Recipe:
-    """Return the recipe of this data (see `validate`), checked with its method and options."""
+    """Return the validated recipe for this data (see `validate`), its method's options included."""
     recipe = validate(Recipe, data, source, base, typed=typed, own=own)
     name = recipe.method.get("name")
     if not isinstance(name, str):
@@ -151,11 +148,10 @@ def validate(
     typed: Sequence[str] = (),
     own: Mapping[str, Any] = NOTHING,
 ) -> T:
-    """Return the validated settings of this data. Plugins are loaded; relative paths of plugins,
-    models and data, relative to the working directory or else to `base`, become absolute, so that a
-    run resumes from anywhere. `own`: the part of the data that the user wrote; the code that it
-    names may run. UserError with `hint` if anything is wrong; it names `source`, or the command
-    line where the key is one of those `typed` there."""
+    """Return the validated settings in `data`, and load its plugins. Paths, relative to the working
+    directory or else to `base`, become absolute, so that a run can be resumed from any folder.
+    `own` is the part of the data that the user wrote, whose code may run. Raises UserError with
+    `hint` if anything is wrong: it names `source`, or the command line for keys `typed` there."""
     data = dict(data)
     if isinstance(data.get("plugins"), str | list):
         data["plugins"] = [
@@ -182,13 +178,13 @@ def _validated(
     hint: str,
     prefix: str = "",
 ) -> T:
-    """Return the settings of this data, whose keys have `prefix` in a recipe."""
+    """Return the settings in `data`. In error messages the keys begin with `prefix`."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
         faults = error.errors()
         unknown = (fault for fault in faults if fault["type"] == "extra_forbidden")
-        fault = next(unknown, faults[0])  # a missing key may be the unknown one, mistyped
+        fault = next(unknown, faults[0])  # an unknown key first: it may be a missing one, mistyped
         path = prefix + ".".join(map(str, fault["loc"]))
         source = blamed(source, typed, path)
         if fault["type"] != "extra_forbidden":
@@ -199,14 +195,14 @@ def _validated(
 
 
 OF_CODE = (("reward", "verifier"), ("reward", "functions"), ("eval", "verifier"))
-"""Keys that may name code, besides `plugins` and `model`."""
+"""Keys that may name code, in addition to `plugins` and `model`."""
 
 
 def _note_typed(settings: Any, own: Mapping[str, Any]) -> None:
-    """Let the code run that the user's own keys name."""
+    """Allow the code to run that is named by the keys that the user wrote (`own`)."""
     for table, key in OF_CODE:
-        given: object = own.get(table)
-        if key in given if isinstance(given, dict) else given and NAMES.get(table) == key:
+        value: object = own.get(table)
+        if key in value if isinstance(value, dict) else value and NAMES.get(table) == key:
             named: Any = getattr(getattr(settings, table), key) or ()
             gate.note_typed(*((named,) if isinstance(named, str) else named))
     engine: Any = own.get("engine")
@@ -215,10 +211,10 @@ def _note_typed(settings: Any, own: Mapping[str, Any]) -> None:
 
 
 def _faults_across(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Yield keys of several tables that do not go together, with a sentence and a hint."""
+    """Yield settings of different tables that contradict each other: keys, message and hint."""
     reward, test, most = recipe.reward, recipe.eval, recipe.max_tokens
     if recipe.steps == 0 and not (recipe.sft.data and recipe.sft.steps):
-        hint = "sft.data=FILE trains on its responses alone"
+        hint = "sft.data=FILE trains on the responses in a file, without RL"
         yield ("steps",), "steps = 0 trains nothing.", hint
     if (buffer := reward.overlong_buffer) > most:
         message = f"reward.overlong_buffer = {buffer} is more than max_tokens = {most}."
@@ -229,7 +225,7 @@ def _faults_across(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str, str]]
         if recipe.prompt.shots:
             message = "the examples of prompt.shots answer in a box, and reward.pattern reads "
             hint = "prompt.examples = a file of your own examples"
-            yield ("prompt.shots", "reward.pattern"), f"{message}answers in another way.", hint
+            yield ("prompt.shots", "reward.pattern"), f"{message}answers in another form.", hint
     if test.bench is None and (test.columns, test.hub) != (ColumnSettings(), HubSettings()):
         message = "eval.columns and eval.hub need eval.bench, which is not set."
         yield ("eval.columns", "eval.hub"), message, "eval.bench=FILE or hub:owner/name"
@@ -240,7 +236,7 @@ def _faults_across(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str, str]]
 
 def recipe_keys(model: type[BaseModel] = Recipe) -> Iterator[str]:
     """Yield every key of a recipe as a dotted path, then the options of all methods."""
-    yield from (each.key for each in all_keys(model))
+    yield from (key.key for key in all_keys(model))
     if model is Recipe:
         options = {key for method in METHODS.values() for key in method.options.model_fields}
         yield from (f"method.{key}" for key in ["name", *sorted(options)])
@@ -266,7 +262,7 @@ OTHERS = {
     "columns.question": "columns.prompt", "columns.problem": "columns.prompt",
     "columns.answer": "columns.gold", "columns.solution": "columns.gold",
 }  # fmt: skip
-"""What other trainers call a key."""
+"""Maps other trainers' names of keys to ours."""
 
 
 _PLAINLY = {
@@ -280,27 +276,27 @@ def _explain(fault: ErrorDetails, source: str, path: str, hint: str) -> UserErro
         return UserError(f"{source}: the key {path!r} is missing.", f"add {path} = ...")
     message = _PLAINLY.get(fault["type"], fault["msg"].removeprefix("Value error, "))
     message = message[:1].lower() + message[1:]
-    whole = isinstance(fault["input"], dict)  # of a table: the message names its key
-    value = "" if whole else f" = {fault['input']!r}"
+    is_table = isinstance(fault["input"], dict)  # the message then names the key in it
+    value = "" if is_table else f" = {fault['input']!r}"
     return UserError(f"{source}: {path}{value}: {message}.", hint)
 
 
 def to_toml(recipe: Recipe) -> str:
-    """Return the resolved recipe as TOML that reads back equal."""
+    """Return the resolved recipe as TOML; reading it returns an equal recipe."""
     return table_to_toml(recipe.model_dump(mode="json", exclude_none=True))
 
 
 def table_to_toml(data: Mapping[str, Any]) -> str:
-    """Return a recipe's tables as TOML, and no key added or changed."""
+    """Return a recipe's tables as TOML, unchanged."""
     import tomli_w
 
     text = tomli_w.dumps(data)
-    text.encode()  # UnicodeEncodeError: TOML has no escape for a path that is no text
+    text.encode()  # raises UnicodeEncodeError for a path that TOML cannot express
     return escaped(text)
 
 
 def unused_keys(recipe: Recipe, overrides: Sequence[str]) -> dict[str, str]:
-    """Return the typed keys that have no effect, each with the setting that makes it so."""
+    """Return the typed keys that have no effect, each with the setting that disables it."""
     method, no_adapter = recipe.rule, recipe.adapter.kind == "none"
     idle = (
         ("keep", not issubclass(method.options, ShareOptions), f"method={method.name}"),

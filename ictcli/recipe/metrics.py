@@ -1,8 +1,4 @@
-"""The metrics of a step: what each is, its unit, when it is recorded and where it is shown.
-
-`StepMetrics` is the one list of them: the console, the report of a comparison, the reference and
-the choice of the best checkpoint are made of it.
-"""
+"""The metrics of a step (`StepMetrics`): meanings, units, labels, and where each is shown."""
 
 from __future__ import annotations
 
@@ -27,23 +23,24 @@ WHEN: dict[When, str] = {
     "redraw": "`sampling.redraw` > 0",
 }
 View = Literal["live", "show", "compare", "summary"]
-"""The live view, `runs show`, the report of a comparison, and `kept_tokens` of summary.json."""
+"""Where a metric is shown: the live view, `runs show`, the report of a comparison, and
+`kept_tokens` in summary.json."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """The properties of a metric besides its meaning."""
+    """A metric's unit, label, and when and where it appears."""
 
     unit: str = ""
-    """%: a share, which is recorded as a number from 0 to 1."""
+    """The unit; % is a share, which is recorded as a number from 0 to 1."""
     when: When = "every step"
     views: tuple[View, ...] = ()
     label: str = ""
-    """A few words for the heads of curves and columns."""
+    """A short name, for curves and column heads."""
 
     @property
     def heading(self) -> str:
-        """The label and the unit."""
+        """The label followed by the unit, if any."""
         return f"{self.label}, {self.unit}" if self.unit else self.label
 
 
@@ -53,7 +50,7 @@ KeptShare = Annotated[Figure, Metric("%", views=("summary",))]
 
 
 class StepMetrics(RunRecord):
-    """A line of metrics.jsonl. None: the figure does not exist for this step."""
+    """A line of metrics.jsonl. A metric is None if it does not exist for this step."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -63,23 +60,23 @@ class StepMetrics(RunRecord):
     reward_std: Annotated[Figure, Metric()] = None
     """Standard deviation of the rewards."""
     correct: Share = None
-    """Responses judged correct."""
+    """Share of responses judged correct."""
     unparsed: Annotated[Figure, Metric("%", views=("live", "show"), label="unparsed")] = None
-    """Responses without a readable answer."""
+    """Share of responses without a readable answer."""
     correct_readable: Share = None
-    """Responses judged correct, of those with a readable answer."""
+    """Share of correct responses among those with a readable answer."""
     timed_out: Share = None
-    """Responses whose judging took too long."""
+    """Share of responses that took too long to judge."""
     formatted: Share = None
-    """Responses that give any answer."""
+    """Share of responses in which an answer was found."""
     truncated: Annotated[Figure, Metric("%", views=("live", "show"), label="truncated")] = None
-    """Responses that reached `max_tokens`."""
+    """Share of responses cut at `max_tokens`."""
     length: Annotated[Figure, Metric("tokens", views=("show", "compare"), label="length")] = None
     """Mean length of the responses."""
     groups_with_signal: Annotated[Figure, Metric("%", views=("show",))] = None
-    """Groups trained whose rewards are not all equal."""
+    """Share of the trained groups whose rewards are not all equal."""
     redrawn: Annotated[Figure, Metric("", "redraw", ("show",))] = None
-    """Responses sampled for prompts drawn again."""
+    """Number of responses sampled for prompts that replaced others (`sampling.redraw`)."""
     entropy: Annotated[
         Figure,
         Metric("nats", views=("live", "show", "compare"), label="Shannon entropy H1"),
@@ -93,62 +90,60 @@ class StepMetrics(RunRecord):
     share_kept: Annotated[
         Figure, Metric("%", views=("live", "show", "compare", "summary"), label="tokens trained")
     ] = None
-    """Tokens that are trained."""
+    """Share of response tokens that are trained."""
     kept_prob: Annotated[Figure, Metric(views=("summary",))] = None
     """Mean probability of the trained tokens."""
     regime_high: KeptShare = None
-    """Trained tokens of which raising the probability lowers H2: pi > beta."""
+    """Share of trained tokens with pi > beta: raising their probability lowers H2."""
     regime_low: KeptShare = None
-    """Trained tokens of which raising the probability raises H2: pi < beta."""
+    """Share of trained tokens with pi < beta: raising their probability raises H2."""
     high_low_ratio: Annotated[Figure, Metric(views=("summary",))] = None
-    """Trained tokens above the batch's median H1 for each one not above it."""
+    """Number of trained tokens above the batch's median H1, divided by the number of the others."""
     share_kept_positive: Share = None
-    """Tokens trained of responses with a positive advantage."""
+    """Share of tokens trained in responses with a positive advantage."""
     share_kept_negative: Share = None
-    """Tokens trained of responses with a negative advantage."""
+    """Share of tokens trained in responses with a negative advantage."""
     uniqueness: Annotated[Figure, Metric("nats", "uniqueness")] = None
     """Mean uniqueness u of the tokens."""
     uniqueness_entropy_spearman: Annotated[Figure, Metric(when="uniqueness")] = None
     """Spearman's rank correlation of u and H1 over the tokens."""
     branch_share: KeptShare = None
-    """Branches: tokens at which another response of the group has the same text so far, and then
-    another token."""
+    """Share of tokens that are branches: another response of the group is the same up to there and
+    continues with a different token."""
     branch_recall: Annotated[Figure, Metric("%", views=("show", "summary"))] = None
-    """Branches that are trained."""
+    """Share of branches that are trained."""
     branch_precision: KeptShare = None
-    """Trained tokens that are branches."""
+    """Share of trained tokens that are branches."""
     alone: Share = None
-    """Tokens whose response so far no other response of the group shares."""
+    """Share of tokens before which the response already differs from all others of its group."""
     sure: KeptShare = None
-    """Tokens of a probability above 0.99."""
+    """Share of tokens with a probability above 0.99."""
     kept_sure: KeptShare = None
-    """Trained tokens of a probability above 0.99."""
+    """Share of trained tokens with a probability above 0.99."""
     loss: Annotated[Figure, Metric()] = None
     """Mean loss of the updates."""
     grad_norm: Annotated[Figure, Metric(views=("show", "compare"), label="gradient norm")] = None
-    """Mean gradient norm of the updates, before it is clipped."""
+    """Mean gradient norm of the updates, before clipping."""
     clip_fraction: Annotated[Figure, Metric("%", views=("show",))] = None
-    """Trained tokens whose ratio is clipped."""
+    """Share of trained tokens whose ratio is clipped."""
     kl: Annotated[Figure, Metric("nats", "kl", ("show",))] = None
-    """Mean divergence from the model before training."""
+    """Mean KL divergence from the model before training."""
     updates: Annotated[int | None, Metric()] = None
-    """Optimiser updates made."""
+    """Number of optimiser updates."""
     finite: bool = True
     lr: Annotated[Figure, Metric()] = None
     """Learning rate."""
     sampler_gap: Annotated[Figure, Metric("nats", "gap")] = None
-    """Largest difference of the sampler's log-probabilities from the trained model's, at the first
-    update."""
+    """Largest difference between the sampler's and the model's log-probability of a token."""
 
     @property
     def rewards(self) -> dict[str, float]:
-        """The mean of each reward function and of the judge, by metric: `reward/NAME`; without
-        those that gave none."""
+        """The mean reward of each verifier that has one, by metric name: `reward/NAME`."""
         names = (name for name in self.model_extra or {} if name.startswith("reward/"))
         return {name: value for name in names if (value := self.value(name)) is not None}
 
     def value(self, name: str) -> float | None:
-        """Return a figure by its name, those of an evaluation (eval/pass@1) included."""
+        """Return a metric by its name, or an evaluation's (eval/pass@1); None if absent."""
         value = getattr(self, name, None)
         return value if isinstance(value, int | float) else None
 
@@ -162,8 +157,8 @@ METRICS: dict[str, Metric] = {
 
 
 def known() -> list[str]:
-    """Return all names, with the means of statistics that a plugin has added."""
-    means = (name for name, each in STATISTICS.items() if each.mean)
+    """Return the names of all metrics, including the means of a plugin's token statistics."""
+    means = (name for name, statistic in STATISTICS.items() if statistic.mean)
     return list(dict.fromkeys((*METRICS, *means)))
 
 
@@ -173,18 +168,18 @@ def shown_in(view: View) -> list[str]:
 
 
 def direction(wanted: str) -> tuple[str, int]:
-    """Return (name, 1), or (name, -1) for `-name`: lower is better."""
+    """Return (name, 1), or for `-name` (name, -1): lower is better."""
     return (wanted[1:], -1) if wanted.startswith("-") else (wanted, 1)
 
 
 def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
-    """Return why a recipe can judge no checkpoint by a metric, and a hint; None if it can, as far
-    as the recipe alone tells."""
+    """Return the reason, and a hint, if no checkpoint can be judged by the metric `wanted` because
+    the recipe does not record it; else None."""
     name, _ = direction(wanted)
     measured = [f"eval/pass@{k}" for k in recipe.eval.k]
     if name in measured:
         if not 0 < recipe.eval.every < recipe.steps:
-            return "is not measured between the steps", "eval.every=25 evaluates every 25 steps"
+            return "is not measured during training", "eval.every=25 evaluates every 25 steps"
         return None
     if name.startswith("eval/"):
         hint = f"they measure {', '.join(measured)} (eval.k)"
@@ -203,5 +198,5 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
     if name in METRICS and not recorded.get(when := METRICS[name].when, True):
         return "is measured at no checkpoint", f"recorded at or with: {WHEN[when]}".replace("`", "")
     if name in STATISTICS and name not in recipe.wanted_stats:
-        return "is not recorded", "a method that wants it"
+        return "is not recorded", "use a method that needs it"
     return None

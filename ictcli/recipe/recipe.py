@@ -1,4 +1,4 @@
-"""The top-level keys of a recipe; those in a table, like `clip.low`, are in `recipe.tables`."""
+"""The top-level keys of a recipe. Keys in a table, like `clip.low`, are in `recipe.tables`."""
 
 from pathlib import PurePath
 from typing import Any, Literal, Self, cast
@@ -33,76 +33,76 @@ from ictcli.types import ROW_STATS
 
 
 class Recipe(Table):
-    """All settings of a run. The keys people type most are at the top level, the rest in tables."""
+    """All settings of a run: the most used keys at the top level, the others in tables."""
 
     model: str = Field(min_length=1)
-    """Folder, hub id, `builtin:chain` or `builtin:ledger`, or run folder of the model to train."""
+    """Model to train: a folder, a hub id, `builtin:chain`, `builtin:ledger`, or an earlier run."""
     task: str = Field(min_length=1)
-    """Task: chain, ledger (-easy, -echo, -drift), gsm8k, math, one of a plugin, a .jsonl, .json,
-    .csv or .parquet file, a folder of `save_to_disk` of datasets, `hub:owner/name`, or `gym:NAME`,
-    whose options are `task.KEY` (ictcli tasks show gym:NAME)."""
+    """Problems to train on: chain, ledger (-easy, -echo, -drift), gsm8k, math, a plugin's task, a
+    .jsonl, .json, .csv or .parquet file, a folder saved by datasets' `save_to_disk`,
+    `hub:owner/name`, or `gym:NAME` with options `task.KEY` (ictcli tasks show gym:NAME)."""
     method: dict[str, Any]
-    """Name and options of the method; in TOML also the name alone."""
+    """Training method: a name, or a table of its name and options (ictcli methods)."""
     steps: int = Field(ge=0)
-    """Number of training steps; 0 with `sft.data` alone."""
+    """Number of RL steps; 0 is allowed only with `sft.data`."""
     seed: int = Field(default=0, ge=0)
-    """Seed of every random choice of the run."""
+    """Seed of all random numbers in the run."""
     lr: float = Field(default=1e-6, gt=0)
     """Learning rate."""
     prompts: int = Field(default=16, ge=1)
-    """Prompts per step."""
+    """Number of prompts per step."""
     group: int = Field(default=8, ge=2)
-    """Rollouts per prompt."""
+    """Number of rollouts per prompt."""
     temperature: float = Field(default=1.0, gt=0)
     """Sampling temperature of the rollouts."""
     max_tokens: int = Field(default=512, ge=1)
     """Maximum response length in tokens."""
     keep: float = Field(default=0.1, gt=0, le=1)
-    """Share of tokens to train, for methods that select a share."""
+    """Share of response tokens to train, for methods that select a share."""
     warmup: int = Field(default=0, ge=0)
-    """Number of first steps that train every token, for ict and its controls."""
+    """Number of initial steps that train every token, for ict and its controls."""
     control: Control = "none"
-    """Control: the weights of the method's tokens go to others, drawn at random. permuted = in the
-    same response; position = at the same place of any; mass = anywhere, with equal sum |w A|."""
+    """Control experiment: move the weights that the method gives to tokens to random tokens.
+    permuted = of the same response; position = at the same position in any response; mass = of any
+    response, keeping the sum of |weight x advantage|."""
     kl: float = Field(default=0.0, ge=0)
-    """Coefficient of the KL divergence from the model before training; 0 = off."""
+    """Coefficient of the KL penalty against the model before training; 0 = off."""
     entropy: float = Field(default=0.0, ge=0)
-    """Coefficient of the bonus on the entropy at the sampling temperature; 0 = off."""
+    """Coefficient of the entropy bonus, at the sampling temperature; 0 = off."""
     data: str | None = None
-    """Data to use in place of the task's: a file, a folder of `save_to_disk`, or
-    `hub:owner/name`."""
+    """Data to use instead of the task's: a file, a `save_to_disk` folder, or `hub:owner/name`."""
     columns: ColumnSettings = ColumnSettings()
-    """Columns of `data`, or of the task if that is a file, a folder or `hub:owner/name`."""
+    """Columns of `data`, or of `task` if it is a file, a folder or `hub:owner/name`."""
     hub: HubSettings = HubSettings()
-    """Which part of that to use, if it is `hub:owner/name`; `hub.split` of a folder too."""
+    """Part to use of `data` or `task` if it is `hub:owner/name`, or a folder (`hub.split` only)."""
     sft: SftSettings = SftSettings()
     """Supervised steps before training."""
     reward: RewardSettings = RewardSettings()
-    """How responses are judged and rewarded; in TOML also the verifier alone."""
+    """How responses are judged and rewarded: a verifier's name, or a table."""
     plugins: tuple[str, ...] = Field(default=(), strict=False)
-    """Python files that add methods, verifiers, tasks or benchmarks."""
+    """Python files to load, which add methods, verifiers, tasks or benchmarks."""
     clip: ClipSettings = ClipSettings()
-    """Clip range of the ratio."""
+    """Clip range of the probability ratio."""
     update: UpdateSettings = UpdateSettings()
     """Optimiser updates per step."""
     optimizer: OptimizerSettings = OptimizerSettings()
     """AdamW, gradient clipping and the learning rate schedule."""
     sampling: RolloutSettings = RolloutSettings()
-    """Cuts of the sampling distribution, and prompts drawn again."""
+    """Top-p and top-k sampling, and replacement of prompts without signal."""
     prompt: PromptSettings = PromptSettings()
     """How a question becomes the model's prompt."""
     eval: EvalSettings = EvalSettings()
     """Evaluation on held-out problems."""
     checkpoint: CheckpointSettings = CheckpointSettings()
-    """When checkpoints are written, and which are kept."""
+    """When checkpoints are written, and which of them are kept."""
     record: RecordSettings = RecordSettings()
-    """What is recorded besides the metrics of every step."""
+    """What is recorded in addition to the metrics of every step."""
     alarms: AlarmSettings = AlarmSettings()
-    """Reactions to entropy collapse and explosion, to no signal and to non-finite numbers."""
+    """What to do when training goes wrong, such as when the entropy collapses."""
     log: tuple[Literal["tensorboard", "wandb"], ...] = Field(default=(), strict=False)
-    """Trackers to send metrics to (`ictcli.tracking`); metrics.jsonl is always written."""
+    """Trackers to send metrics to; metrics.jsonl is always written."""
     adapter: AdapterSettings = AdapterSettings()
-    """Low-rank adapters, in place of training all weights."""
+    """Low-rank adapters, to train instead of all weights."""
     engine: EngineSettings = EngineSettings()
     """Where and how the model runs."""
 
@@ -116,7 +116,7 @@ class Recipe(Table):
     _left_out: tuple[str, ...] = PrivateAttr(default=())
 
     def options(self) -> Options:
-        """Return the method's validated options, `keep` filled in."""
+        """Return the method's validated options; its `keep` defaults to the recipe's."""
         values = {key: value for key, value in self.method.items() if key != "name"}
         options = self.rule.options.model_validate(values)
         if isinstance(options, ShareOptions) and options.keep is None:
@@ -130,12 +130,12 @@ class Recipe(Table):
 
     @property
     def data_name(self) -> str:
-        """Return the name of the problems (`data_name`)."""
+        """Return the name of the data set, as the function `data_name` does."""
         return data_name(self.task, self.data)
 
     @property
     def label(self) -> str:
-        """The method's name, and any control it is trained as: `ict (permuted)`."""
+        """The method's name, followed by its control, if any: `ict (permuted)`."""
         return labelled(self.rule.name, self.control, self.reward.signal)
 
     @property
@@ -146,12 +146,12 @@ class Recipe(Table):
 
     @property
     def has_sampler_gap(self) -> bool:
-        """Return whether the first update compares log pi with what sampled."""
+        """Whether a step's first update compares its log-probabilities with the sampler's."""
         return 0 < self.update.minibatch < self.prompts or self.engine.off_policy
 
     @property
     def dense_steps(self) -> int:
-        """Number of first steps that train every token, where the method has such a warm-up."""
+        """Number of initial steps that train every token; 0 if the method has no warm-up."""
         return min(self.warmup, self.steps) if self.rule.dense_warmup else 0
 
     @property
@@ -177,23 +177,22 @@ class Recipe(Table):
         return recipe
 
     def with_engine(self, **settings: Any) -> Self:
-        """Return the recipe with other engine settings."""
+        """Return the recipe with these engine settings changed."""
         return self.model_copy(update={"engine": self.engine.model_copy(update=settings)})
 
     def lr_at(self, step: int) -> float:
-        """Return the learning rate at step 1, 2, ..."""
+        """Return the learning rate at a step, counted from 1."""
         return self.lr * self.optimizer.lr_factor(step, self.steps)
 
 
 def data_name(task: str, data: str | None) -> str:
-    """Return the name of a run's problems: the user's file or folder, `hub:owner/name`, or the
-    task."""
+    """Return a data set's name: of the user's file or folder, `hub:owner/name`, or the task's."""
     name = data or task
     return name if name.startswith("hub:") else PurePath(name).name
 
 
 def labelled(method: str, control: object, signal: object) -> str:
-    """Return a name of a method with the controls that are on."""
+    """Return the method's name, followed by the controls of the run: `ict (permuted)`."""
     off = ("none", "true reward", "True reward")
-    on = [each for each in (str(control), f"{signal} reward") if each not in off]
-    return f"{method} ({', '.join(on)})" if on else method
+    controls = [name for name in (str(control), f"{signal} reward") if name not in off]
+    return f"{method} ({', '.join(controls)})" if controls else method

@@ -87,7 +87,7 @@ def chat(ictcli: Processes, folder: Path, *args: str | Path) -> Terminal:
 def test_a_chat_answers_until_it_is_left(ictcli: Processes, tmp_path: Path) -> None:
     with chat(ictcli, tmp_path, "builtin:chain", "temperature=0") as terminal:
         text = terminal.see(r"> \Z")
-        assert "The model sees no earlier prompt" in text and "Prompts look like " in text
+        assert "The model does not see earlier prompts" in text and "Prompts look like " in text
         terminal.press(f"{QUESTION}\n", f"{re.escape(GREEDY)}\n> ")
         terminal.press("What is 3?\n", r"becomes '3'.\nhint: prompts look like ")
         terminal.press("\x04")

@@ -53,7 +53,7 @@ def test_bad_input_is_one_sentence(ictcli: Processes, tmp_path: Path) -> None:
         ("none.jsonl", "There is no data file none.jsonl"),
         ("choices.jsonl", "choices is not a list"),
         ("rows.jsonl --kind=mth", "did you mean math"),
-        ("rows.jsonl --timeout=0", "limits of an answer are positive"),
+        ("rows.jsonl --timeout=0", "--timeout and --memory must be positive"),
         ("rows.jsonl --kind=no.py", "without the name of a function"),
         ("rows.jsonl --out=.", "--out . is a folder"),
         ("rows.jsonl --out=no/v.jsonl", "needs the folder no."),

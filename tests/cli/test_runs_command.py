@@ -34,7 +34,7 @@ def test_a_run_is_shown_and_does_not_differ_from_itself(ictcli: Processes, train
     files = [path for path in trained.rglob("*") if path.is_file()]
     assert found["bytes"] == sum(path.stat().st_size for path in files)
     ended = ictcli.run("runs", "diff", trained, trained)
-    assert "recipe: the same" in ended.out and "environment: the same" in ended.out
+    assert "recipe: no differences" in ended.out and "environment: no differences" in ended.out
     assert "There is no folder runs" in ictcli.refused("runs", "ls")
     assert "needs two runs" in ictcli.refused("runs", "diff", trained)
 

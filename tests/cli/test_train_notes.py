@@ -44,7 +44,7 @@ def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_proble
     assert ended.err.count("log:   tensorboard --logdir run/tensorboard\n") == 2
     for told in (
         r'loses characters of \d of \d\d questions: of "What", "is", "',
-        "ict chooses no token: warmup = 3 has each of the 1 steps train every",
+        "ict never selects tokens: with warmup = 3 all 1 steps train every",
         "held-out problems to evaluate on, not the 64",
         "next:  ictcli inspect run",
     ):

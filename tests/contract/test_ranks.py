@@ -74,8 +74,8 @@ VLLM = {"sampler": "vllm", "device": "cpu"}
     ("engine", "about"),
     [
         ({"shard": True, "backend": "mlx"}, "engine.shard"),
-        (VLLM | {"backend": "mlx"}, "samples for the torch engine"),
-        (VLLM | {"load_in_4bit": True}, "samples for the torch engine"),
+        (VLLM | {"backend": "mlx"}, "needs the torch engine"),
+        (VLLM | {"load_in_4bit": True}, "needs the torch engine"),
     ],
 )
 def test_settings_an_engine_cannot_follow_are_refused(engine: dict[str, Any], about: str) -> None:

@@ -110,7 +110,7 @@ def test_every_shipped_recipe_can_be_planned_and_looked_at_without_a_network(
         (["task={d}", "columns.prompt=frage"], "no column 'frage'"),
         (["task=hub:me/mine", "eval.bench={d}", "eval.columns.gold=antwort"], "column 'antwort'"),
         (["eval.bench={d}", "eval.skip=1000"], "after the first 1000"),
-        (["max_tokens=100000"], "max_tokens = 100000 leaves a prompt no room"),
+        (["max_tokens=100000"], "max_tokens = 100000 leaves no room for a prompt"),
     ],
 )
 def test_what_a_run_refuses_a_dry_run_refuses(

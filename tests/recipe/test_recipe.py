@@ -169,5 +169,5 @@ def test_the_hint_for_what_is_no_recipe_is_a_command_that_reads_one(
 
 def test_a_typed_n_lowers_k() -> None:
     assert load_recipe("chain", ["eval.n=2"]).eval.k == (1,)
-    with refused("every k must lie in 1..n = 2"):
+    with refused("every k must be in 1..n = 2"):
         load_recipe("chain", ["eval.n=2", "eval.k=[1,4]"])

@@ -109,7 +109,7 @@ def test_each_figure_that_changed_significantly_is_said(make: Make, tmp_path: Pa
     summary = go(make, tmp_path / "run", written(tmp_path), "sft.steps=1", "steps=0")
     change = {"pass@1": same, "greedy": more, "pass@4": same}
     said = verdict_line(summary.model_copy(update={"change": change}))
-    assert said == "greedy rose by 17.5 points, no significant change of pass@1 and pass@4."
+    assert said == "greedy rose by 17.5 points, no significant change in pass@1 and pass@4."
     assert verdict_line(summary.model_copy(update={"change": {"pass@1": same}}))[:3] == "No "
 
 
