@@ -195,7 +195,7 @@ def check_sampling(engine: Engine, name: str, model: str) -> None:
     limit = FLOAT32_GAP if engine.describe().get("dtype") == "float32" else ROUNDED_GAP
     if not (gap := float(gaps.max())) <= limit:  # also raises for NaN
         raise UserError(
-            f"The model {model} does not sample what it evaluates: log-probabilities differ by "
-            f"{gap:.2g} nats per token.",
+            f"The model {model} has other probabilities while it samples than in training: their "
+            f"logarithms differ by {gap:.2g} nats per token.",
             f"the {name} engine may not support this model's cache; try --backend {other}",
         )

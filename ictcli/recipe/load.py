@@ -49,7 +49,7 @@ def recipe_text(path: Path) -> str:
     try:
         return read_bytes(path, LARGEST[".toml"]).decode()
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not TOML, which is UTF-8: {error}.", _FORM_HINT) from error
+        raise UserError(f"{path} is not UTF-8, as TOML has to be: {error}.", _FORM_HINT) from error
 
 
 def read_recipe(source: str | Path) -> RecipeFile:

@@ -47,7 +47,7 @@ def check_same(run: Path, began: Environment, now: Origin, since: str = "the run
         raise UserError(
             f"{run / 'recipe.toml'} was changed since {since}, or the file of one of its verifiers "
             "was.",
-            "put it back, or train the changed recipe as another run",
+            "restore it, or train the changed recipe as another run",
         )
     if "model" in changed:
         raise UserError(

@@ -87,8 +87,8 @@ def _record(line: bytes, kind: type[R]) -> R | None:
 
 def damaged(path: Path) -> UserError:
     """Return the UserError for a damaged file of a run."""
-    resume = f"{command('resume', path.parent)} writes it again"
-    return UserError(f"{path} is damaged.", f"put it back; or rm {shell_word(path)}, and {resume}")
+    again = f"rm {shell_word(path)} and then {command('resume', path.parent)} writes it again"
+    return UserError(f"{path} is damaged.", f"restore it from a copy, or {again}")
 
 
 def changed(*paths: Path) -> float | None:

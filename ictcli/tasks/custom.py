@@ -249,8 +249,8 @@ def read_custom(
 
 
 def read_each(read: Callable[[Row], T], rows: Rows) -> tuple[list[T], tuple[str, ...]]:
-    """Return `read(row)` of all rows that can be read, and the notes of `rows` with one on the rows
-    left out. UserError if more than `MOST_LOST` of them are left out."""
+    """Return `read(row)` of all rows that can be read, and notes: those of `rows`, and a note that
+    counts the rows left out. UserError if more than `MOST_LOST` of them are left out."""
     results: list[T] = []
     errors: list[UserError] = []
     for row in rows.rows:

@@ -38,8 +38,7 @@ TRUNCATED = 0.5
 """Share of a step's responses cut at `max_tokens` that raises an alarm."""
 DECLINE, NOISE, WINDOW = 0.1, 4.0, 5
 """An alarm is raised if the mean share of correct rollouts over the last `WINDOW` steps is below
-the best such mean by more than `DECLINE` and by more than `NOISE` standard errors. In the study 24
-of 359 runs raised it, and two of the 24 recovered."""
+the best such mean by more than `DECLINE` and by more than `NOISE` standard errors."""
 SOLVED = 0.9
 """Share of correct rollouts above which an entropy collapse means that the task is solved."""
 MESSAGES = 10

@@ -77,7 +77,7 @@ def test_a_run_is_evaluated_as_it_was_trained(ictcli: Processes, tmp_path: Path)
     assert said.startswith(f"The plugin {plugin}, line 6, fails: KeyError: 0. fix it")
     plugin.write_text(text.replace("return Benchmark", "Benchmark"))
     said = ictcli.refused("eval", "builtin:chain", named, "--bench", "sums-of-a-plugin")
-    assert said.startswith("The builder of sums-of-a-plugin gave None")
+    assert said.startswith("The builder of sums-of-a-plugin returned None")
     plugin.unlink()  # the model of a run outlives its plugins
     ended = ictcli.run(*asked, "chain", "--limit", "4", "temperature=0.5")
     assert json.loads(ended.out)[0]["settings"]["temperature"] == 0.5
@@ -255,7 +255,7 @@ def test_other_settings_are_not_gone_on_with_and_the_setting_is_named(
         (["--bench", "chain,chain-long"], "benchmarks = chain, and now chain, chain-long"),
         (['prompt.suffix="1"'], 'tied.prompt.suffix = null, and now "1"'),
     ):
-        assert f"The evaluation in out has {words}" in ictcli.refused(*command, *more, "--resume")
+        assert f"The evaluation in out has other settings: {words}" in ictcli.refused(*command, *more, "--resume")
     again = json.loads(ictcli.run(*command, "--k", "1,2", "--resume").out)[0]
     assert again["pass@1"] == first["pass@1"] and "pass@2" in again
     assert [path.read_bytes() for path in left] == before

@@ -41,7 +41,7 @@ TYPED = {
     "eval {} --bench chain prompt.template=chat": "has no chat template",
     "generate builtin:chain 'What is 3 plus 4?'": "becomes '34'. prompts look like ",
     "generate builtin:chain ''": "The prompt is empty. prompts look like ",
-    "generate builtin:chain x=3": "ictcli generate --help; to ask a prompt that looks like KEY=VALUE",
+    "generate builtin:chain x=3": "to ask a prompt that looks like KEY=VALUE",
     "generate builtin:chain 3 + 4=": "put the prompt in quotes",
     f"generate builtin:chain {'1+' * 200}1=": "no room for an answer in the model's context of 256",
     "generate builtin:chain \udcff": "not UTF-8",
@@ -81,7 +81,7 @@ def test_a_missing_device_has_its_own_exit_code(ictcli: Processes, tmp_path: Pat
     ("content", "words"),
     [
         (b"model = \n", "is not TOML: Invalid value (at line 1, column 9)"),
-        (b'# caf\xe9\nmodel = "x"\n', "is not TOML, which is UTF-8"),
+        (b'# caf\xe9\nmodel = "x"\n', "is not UTF-8, as TOML has to be"),
         (bytes(range(256)), "is not TOML"),
     ],
 )

@@ -143,7 +143,7 @@ def begin_long_run(folder: Path, kind: str) -> list[Running]:
 @pytest.mark.parametrize(
     ("command", "code", "about"),
     [
-        (["train", "chain", "--backend", "mlx"], 2, "take the torch engine, not mlx"),
+        (["train", "chain", "--backend", "mlx"], 2, "needs the torch engine, not mlx"),
         (["methods"], 0, "entropy20"),
     ],
 )

@@ -162,7 +162,7 @@ def test_what_an_export_keeps_is_the_share_of_the_divergence(
     assert "keeps more than 99.9 %" in kept(adapter, whole).sentence
     assert "keeps nothing" in kept(adapter, half_model).sentence
     unmoved = kept(half_model, half_model)
-    assert "hardly moved" in unmoved.sentence and not unmoved.low
+    assert "hardly changed" in unmoved.sentence and not unmoved.low
     assert kept(half_model, rough).low
     broken = kept(adapter, copied(whole, tmp_path / "broken", lambda _, weight: weight * torch.inf))
     assert "not finite" in broken.sentence and broken.low
@@ -198,8 +198,8 @@ def test_what_cannot_be_measured_is_said_in_a_sentence(
 
     assert "not measured: the run recorded no rollouts" in said()
     record(tmp_path, made_up())
-    assert "hardly moved" in measure(tmp_path, 3, recipe, *engines).sentence
-    assert "hardly moved" in said(step=2)
+    assert "hardly changed" in measure(tmp_path, 3, recipe, *engines).sentence
+    assert "hardly changed" in said(step=2)
     assert "not measured: it takes 0.8 GiB" in said(recipe.with_engine(memory_limit=0.5))
     gone = [partial(build, half_model), partial(build, tmp_path / "gone")]
     found = measure(tmp_path, None, recipe, engines[0], gone)

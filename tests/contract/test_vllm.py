@@ -191,7 +191,7 @@ BY_VLLM = ["engine.sampler=vllm", "engine.backend=torch", "engine.device=cpu"]
 
 def test_samples_of_a_cut_distribution_are_not_vllm_s() -> None:
     """Other settings that it cannot follow: test_ranks."""
-    with refused("before a cut"):
+    with refused("with top-p or top-k"):
         recipe_notes(load_recipe("chain", [*BY_VLLM, "temperature=0.6", "sampling.top_p=0.9"]))
 
 

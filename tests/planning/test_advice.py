@@ -123,7 +123,7 @@ def test_what_a_run_refuses_a_dry_run_refuses(
 
 
 def test_data_of_the_hub_is_not_opened() -> None:
-    assert "is not opened in a dry run" in preflight(load_recipe("chain", ["task=gsm8k"]))[0]
+    assert "is not used here in a dry run" in preflight(load_recipe("chain", ["task=gsm8k"]))[0]
     assert not preflight(load_recipe("chain"))
 
 
