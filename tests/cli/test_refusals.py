@@ -82,7 +82,7 @@ def test_a_missing_device_has_its_own_exit_code(ictcli: Processes, tmp_path: Pat
     [
         (b"model = \n", "is not TOML: Invalid value (at line 1, column 9)"),
         (b'# caf\xe9\nmodel = "x"\n', "is not UTF-8, as TOML has to be"),
-        (bytes(range(256)), "is not TOML"),
+        (bytes(range(256)), "is not UTF-8"),
     ],
 )
 def test_a_faulty_recipe_file_is_named(tmp_path: Path, content: bytes, words: str) -> None:
