@@ -25,13 +25,9 @@ def test_value_is_integer_arithmetic_modulo_ten(expression: str) -> None:
         ("3+8-5;1-5;6#", "correct"),
         ("6#", "correct"),
         ("3+8-5;1-5;7#", "wrong"),
-        ("3+8-5;1-5;6", "unparsed"),
         ("16#", "unparsed"),
-        ("6##", "unparsed"),
         ("6#\n", "unparsed"),
-        ("1-5;#", "unparsed"),
         ("\u0666#", "unparsed"),
-        ("", "unparsed"),
     ],
 )
 def test_only_the_final_digit_counts(response: str, verdict: str) -> None:

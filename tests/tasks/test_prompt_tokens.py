@@ -18,11 +18,13 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Split
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
-from written import write
+from written import numbered, write
 
+from ictcli.recipe import load_recipe
 from ictcli.recipe.data import ColumnSettings, Example, HubSettings, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
 from ictcli.tasks.detokenize import Detokenizer, token_texts
+from ictcli.tasks.prepare import task_of
 from ictcli.tasks.prompts import all_tokens, tokens_of
 from ictcli.tasks.sft import read_examples, response_ids
 from ictcli.tasks.unread import lost_of
@@ -211,6 +213,17 @@ def test_the_response_is_as_it_is_written_or_the_answer_in_a_box(tmp_path: Path,
     row, prompt, response = ROWS[form]
     (example,), notes = read_examples(write(tmp_path, [row]), ColumnSettings(), HubSettings())
     assert (example.prompt, example.solution, notes) == (prompt, response, ())
+
+
+@pytest.mark.parametrize("pattern", [None, r"^(\d+)$", r"Answer: *(.+)"])
+def test_an_answer_made_an_example_is_read_as_right(tmp_path: Path, pattern: str | None) -> None:
+    path = write(tmp_path, numbered(map("{}+1=".format, range(99))))
+    read = [f"reward.pattern={pattern}"] if pattern else []
+    task = task_of(load_recipe("chain", [f"task={path}", f"sft.data={path}", *read]))
+    problems = {problem.prompt: problem for problem in task.train}
+    asked = [problems[example.prompt] for example in task.sft]
+    verdicts = task.domain.judge(asked, [example.solution for example in task.sft])
+    assert len(verdicts) > 9 and {verdict.status for verdict in verdicts} == {"correct"}
 
 
 CLOSES = "{% for m in messages %}[{{ m.role }}]{{ m.content }}</s>\n{% endfor %}"

@@ -3,10 +3,12 @@
 import re
 import time
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 from observing import Make
+from written import numbered, write
 
 from ictcli.planning.advice import MemoryCheck
 from ictcli.recipe import load_recipe
@@ -54,6 +56,12 @@ def test_the_verdict_names_the_most_specific_cause_and_a_change(
         assert changes[0].startswith(setting)
         assert load_recipe("chain", [*typed, *changes]) != load_recipe("chain", [*typed])
         typed = changes
+
+
+def test_the_user_s_own_answers_are_advised_as_examples(tmp_path: Path) -> None:
+    task = f"task={write(tmp_path, numbered(map('{}+1='.format, range(99)), '12'))}"
+    _, text, changes = verdict(tried(WRONG, unparsed=64, cut_unread=64), task)
+    assert changes == (f"sft.{task.replace('task', 'data')}",) and changes[0] in text
 
 
 def test_a_small_sample_and_a_large_one_give_no_opposite_verdicts() -> None:
