@@ -25,7 +25,9 @@ class Memory:
         self.limit = int(limit_gib * 2**30) or int(recommended)
         self.forget_peak()  # MLX's own peak counts from the process's start
         mx.set_cache_limit(self.limit // CACHE_SHARE if self.limit else UNLIMITED_CACHE)
-        mx.set_memory_limit(self.limit or DEFAULT_LIMIT)  # near it MLX waits for running work
+        mx.set_memory_limit(
+            self.limit or DEFAULT_LIMIT
+        )  # near the limit MLX waits for running work
         maybe_set_recommended_wired_limit()  # otherwise macOS may page the weights out
 
     def watch(self, what: str, hint: str) -> None:
@@ -35,7 +37,7 @@ class Memory:
         if self.limit and took > self.limit:
             self._reset()
             raise OverLimitError(
-                f"{what} took {_size(took)} of memory, over the limit of {_size(self.limit)}.",
+                f"{what} took {_size(took)} of memory, more than the limit of {_size(self.limit)}.",
                 f"{hint}, or raise engine.memory_limit (for an existing run: in its recipe.toml, "
                 "then ictcli resume RUN)",
             )
@@ -76,7 +78,7 @@ def choose_device(name: str) -> mx.Device:
         is_gpu = name in ("gpu", "cuda", "mps")
         reason = "MLX finds no such device here" if is_gpu else "MLX knows only cpu and gpu"
         raise EngineMissingError(
-            f"The device {name!r} cannot be used: {reason}.", "engine.device=auto picks one"
+            f"The device {name!r} cannot be used: {reason}.", "set engine.device=auto"
         )
     device = mx.Device(names[name])
     mx.set_default_device(device)

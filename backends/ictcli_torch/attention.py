@@ -33,7 +33,8 @@ def attend(
     layout: Any = None,
     **how: Any,
 ) -> tuple[Tensor, None]:
-    """Attend as transformers does with PyTorch's function, or by the layout if one is passed."""
+    """Compute attention by `layout`; without a layout, as transformers does with PyTorch's
+    function."""
     if layout is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **how)
     masked = attention_mask is not None and attention_mask.dtype != NO_MASK.dtype
@@ -66,7 +67,7 @@ class Grid:
 
     shape: tuple[int, int]
     tokens: Tensor | None = None
-    """(B * L,) index of the token at each place, any on padding; None if tokens are in order."""
+    """(B * L,) index of the token at each place, arbitrary on padding; None: in order."""
     places: Tensor | None = None
     """(n,) index of one place of each token."""
 
@@ -84,7 +85,7 @@ class Grid:
 @dataclass(frozen=True)
 class Packed:
     """The layout of a row of packed tokens: the first `tokens` are prompts, the rest their
-    responses. A beginning that several responses to a prompt share is there once."""
+    responses. A beginning that several responses to a prompt share is stored once."""
 
     tokens: int
     prompts: Grid

@@ -114,7 +114,8 @@ class FixedLayer(StaticLayer):
         return self.keys, self.values
 
     def get_seq_length(self) -> int:
-        """Return a length with which the causal mask hides nothing, as if all were filled."""
+        """Return a length with which the causal mask hides nothing, as if all positions were
+        filled."""
         return self.max_cache_len - 1
 
 

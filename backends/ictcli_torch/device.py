@@ -28,7 +28,7 @@ def choose_device(name: str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise EngineMissingError(
             f"The device {name!r} cannot be used: {reason_of(error)}.",
-            "engine.device=auto picks one",
+            "engine.device=auto picks an available device",
         ) from error
     return device
 
@@ -55,7 +55,7 @@ def check_device(
     if settings.load_in_4bit:
         if optimizer is not None and not adapted:
             raise UserError(
-                "4-bit weights cannot be trained, and engine.load_in_4bit=true makes them so.",
+                "engine.load_in_4bit=true rounds the weights to 4 bits, which cannot be trained.",
                 "adapter.kind=lora trains low-rank adapters on top of them",
             )
         if device.type != "cuda":
@@ -91,7 +91,7 @@ large models, in bytes."""
 
 
 class Memory:
-    """Measures a device's peak memory and returns freed memory. Earlier use is not counted."""
+    """Measures a device's peak memory from now on, and returns freed memory to the system."""
 
     small = False
     """Whether the model has fewer than `plan.SMALL` parameters."""
@@ -119,9 +119,9 @@ class Memory:
                 ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, BLOCK)
 
     def end_phase(self) -> None:
-        """On a CPU, return what sampling or an update freed to the system. glibc keeps blocks below
-        32 MiB, but the next phase needs other sizes, so that memory would grow to the sum of both.
-        Not for a small model: allocating again costs a tenth of its step."""
+        """On a CPU, return the memory of a finished sampling or update to the system. glibc keeps
+        blocks below 32 MiB, but the next phase needs other sizes, so memory would grow to the sum
+        of both. Skipped for small models: allocating again costs a tenth of their step."""
         if self.device.type == "cpu" and not self.small:
             self.free()
 
@@ -144,8 +144,8 @@ class Memory:
 
 
 def ran_out(error: Exception) -> bool:
-    """Return whether PyTorch or its libraries raised this because memory ran out, or while handling
-    such an error, as the end of a CUDA graph's capture may."""
+    """Return whether PyTorch or its libraries raised this error because memory ran out, or while
+    handling such an error, as may happen when a CUDA graph's capture ends."""
     if is_full(error):
         return True
     return isinstance(error.__context__, Exception) and ran_out(error.__context__)

@@ -1,8 +1,8 @@
 """Limits on how much an engine computes at once, halved whenever memory runs out.
 
 The limits, tokens per pass and rows decoded at once, affect results by rounding alone. Work that
-ran out of memory is repeated from its start, so its result is bit-identical to that of a run which
-had the lower limits from the start."""
+ran out of memory is repeated from its start, so its result is bit-identical to the result of a run
+with the lower limits."""
 
 import contextlib
 import gc
@@ -31,7 +31,8 @@ Size = Annotated[int, Field(gt=0)]
 
 
 class BudgetState(TypedDict, total=False):
-    """The limits that were lowered because memory ran out, for a checkpoint; empty if none was."""
+    """The limits that were lowered because memory ran out, for a checkpoint; empty if no limit was
+    lowered."""
 
     micro_tokens: Size
     rows: Size
@@ -96,7 +97,7 @@ class Budget:
             groups = min(self.rows, total) // group
             if groups > 1:
                 self.lower(self.tokens, groups // 2 * group)
-            return f"decoding {max(groups, 1) * group:,} rows at once"
+            return f"while decoding {max(groups, 1) * group:,} rows at once"
 
         return self._until_it_fits(work, halve, "lower max_tokens or group")
 
@@ -120,12 +121,12 @@ class Budget:
                 if limited:
                     hint += ", or raise engine.memory_limit (in the run's recipe.toml, then resume)"
                 raise RunFailedError(
-                    f"Memory ran out {where}, and ictcli cannot use less: {reason}.",
+                    f"Memory ran out {where}, and ictcli cannot use less memory: {reason}.",
                     f"{hint}; ictcli train RECIPE --dry-run shows the memory of each part",
                 )
             self.say(
-                f"Memory ran out {where} ({reason}). ictcli repeats it, from now on with at most "
-                f"{self.tokens:,} tokens per pass and {self.rows:,} rows decoded at once."
+                f"Memory ran out {where} ({reason}). ictcli repeats the work. It now uses at "
+                f"most {self.tokens:,} tokens per pass and {self.rows:,} rows decoded at once."
             )
 
     def lower(self, tokens: int, rows: int) -> bool:

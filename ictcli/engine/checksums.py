@@ -58,7 +58,8 @@ def weights_fingerprint(folder: Path) -> str:
 
 def _update(digest: Any, opened: BinaryIO, start: int, size: int, blocks: int) -> None:
     """Add `size` bytes of a file from `start` to the digest. If they are more than `blocks` blocks,
-    add only that many, evenly spaced from end to end, or one from the middle."""
+    add only `blocks` of them, evenly spaced from the first to the last; if `blocks` is 1, the
+    middle one."""
     if size <= BLOCK * blocks:
         opened.seek(start)
         digest.update(opened.read(size))
@@ -83,8 +84,8 @@ class StoredTensor(NamedTuple):
 
 
 def stored_tensors(file: Path) -> Iterator[StoredTensor]:
-    """Yield the tensors that the header of a safetensors file lists. The file is the length of the
-    header in 8 bytes, the header in JSON, and the data."""
+    """Yield the tensors that the header of a safetensors file lists. The file consists of the
+    header's length in 8 bytes, the header in JSON, and the data."""
     with open_plain(file) as opened:
         length = int.from_bytes(opened.read(8), "little")
         header = cast(dict[str, Any], parse_json(opened.read(min(length, HEADER))))

@@ -92,7 +92,7 @@ class EngineCore(DataParallel, Engine):
         highest = max((int(np.max(row)) for row in rows if len(row)), default=0)
         if highest >= self.vocabulary:
             raise UserError(
-                f"The model has no row for token {highest}, {self.tokenizer.decode([highest])!r}: "
+                f"The model has no embedding for token {highest}, {self.tokenizer.decode([highest])!r}: "
                 f"its embedding has {self.vocabulary:,} rows.",
                 "resize_token_embeddings(len(tokenizer)) adds rows; or remove the token from the "
                 "chat template and the data",
@@ -236,7 +236,7 @@ class EngineCore(DataParallel, Engine):
         self.optimizer.reset()
 
     def save(self, folder: Path) -> None:
-        about = {"base": self.base} if self.base else {}  # one: the order of several varies
+        about = {"base": self.base} if self.base else {}  # one entry: the order of several varies
         self.write(folder / WEIGHTS, self.trained_weights(), **about)
         self.write(folder / OPTIMIZER, self.optimizer.state())
 
@@ -298,7 +298,7 @@ class EngineCore(DataParallel, Engine):
     @abstractmethod
     def for_sampling(self, tokens: int) -> AbstractContextManager[Any]:
         """Context in which the model is prepared to decode responses of up to `tokens` tokens fast;
-        0 skips preparations that would delay the first token."""
+        0 skips preparations that delay the first token."""
 
 
 def _shapes(weights: dict[str, Any]) -> dict[str, tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""Finding and checking the files of a model: a folder, a hub id, or one that ships with ictcli."""
+"""Finding and checking the files of a model: a folder, a hub id, or a built-in model."""
 
 import os
 import re
@@ -54,8 +54,8 @@ def typed_path(name: str) -> Path:
 
 
 def exported(run: Path, *, whole: bool = False) -> Path | None:
-    """Return the folder of a run's trained adapters, else that of its model; None if there is none
-    yet. `whole` prefers the model, in which merged adapters may have been rounded."""
+    """Return the folder of a run's trained adapters, else the folder of its model; None if it has
+    neither yet. `whole` prefers the model, in which merged adapters may have been rounded."""
     names = EXPORTS if whole else reversed(EXPORTS)
     return next((run / name for name in names if (run / name).is_dir()), None)
 
@@ -152,7 +152,7 @@ def loading(source: Source, other: str) -> Generator[None]:
         if isinstance(error, TypeError | KeyError) or "not supported" in str(error):
             hint = f"this engine may not support this model type; try --backend {other}"
         if "trust_remote_code" in str(error):
-            hint = "engine.trust_remote_code=true runs the model's own code, if you trust it"
+            hint = "if you trust the model's own code, set engine.trust_remote_code=true to run it"
         raise UserError(f"The model {model} cannot be loaded: {text_of(error)}.", hint) from error
 
 
@@ -167,7 +167,10 @@ def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[i
         if stop is not None:
             listed = cast(list[Any], stop if isinstance(stop, list | tuple) else [stop])
             if not all(type(i) is int and 0 <= i < 2**31 for i in listed):
-                raise UserError(f"The model's eos_token_id is {stop!r}.", "fetch the model again")
+                raise UserError(
+                    f"The model's eos_token_id is {stop!r}, not a token id.",
+                    "fetch the model again",
+                )
             ids.update(listed)
     added: dict[int, Any] = dict(getattr(tokenizer, "added_tokens_decoder", None) or {})
     ends = {str(t): i for i, t in added.items() if t.special and str(t) in END_TOKENS}
@@ -184,9 +187,9 @@ def check_reachable(model: str) -> None:
     files = weight_files(folder) if folder else []
     if files and all(file.is_file() for file in files):  # settings and weights are in the cache
         return
-    here = "" if "/" in model else "no folder here and "
+    where = "not in the cache" if "/" in model else "neither a folder here nor in the cache"
     raise UserError(
-        f"The model {model} is {here}not in the cache, and {silence()}.",
+        f"The model {model} is {where}, and {silence()}.",
         f"with a network: hf download {shell_word(model)}; or give a folder with the model",
     )
 
@@ -200,7 +203,7 @@ def weight_files(folder: Path) -> list[Path]:
         for name in names:
             if not name.endswith(".safetensors") or Path(name).name != name:
                 raise UserError(
-                    f"{index} names {name!r}, which is not a safetensors file in its folder.",
+                    f"{index} names {name!r}, which is not a safetensors file in that folder.",
                     "fetch or export the model again",
                 )
         return [folder / name for name in names]

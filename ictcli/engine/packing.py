@@ -1,8 +1,9 @@
 """Packing rollouts into forward passes.
 
-Each row is cut after its last wanted token, and the LM head computes only wanted tokens. If that
-saves enough, rows share their prompt: it is computed once, and its keys and values are repeated for
-its responses. Padding is on the right, where a causal mask hides it."""
+Wanted tokens are those whose logits are needed. Each row is cut after its last wanted token, and
+the LM head computes only wanted tokens. If sharing saves enough, rows share their prompt: it is
+computed once, and its keys and values are repeated for its responses. Padding is on the right,
+where a causal mask hides it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,8 +23,9 @@ SPARED = 0.2
 class MicroBatch:
     """The rows of one pass, each cut after its last wanted token.
 
-    Without `shared`, `ids` are prompts with responses, and each id has a hidden state. With it,
-    `ids` are responses only, and the states of a row start with that of its prompt's last token."""
+    Without `shared`, `ids` are prompts with responses, and each id has a hidden state. With
+    `shared`, `ids` are responses only, and a row's states start with the state of its prompt's last
+    token."""
 
     ids: IntArray
     """(R, S) int32, right-padded with 0."""

@@ -23,9 +23,9 @@ def draw(
 ) -> tuple[Any, Any]:
     """Draw one token per row by inverting the CDF at `uniform` (R,); return tokens (R,) and log p.
 
-    A row's token does not depend on other rows. log p is of softmax(L / temperature) before top-p
-    and top-k, as in an update. `logits` are (R, V) float32. `parallel`: the device computes cumsum
-    in parallel, so it may decrease by rounding."""
+    A row's token does not depend on other rows. log p is the log of softmax(L / temperature) before
+    top-p and top-k, as in an update. `logits` are (R, V) float32. `parallel`: the device computes
+    cumsum in parallel, so the sums may decrease by rounding."""
     if sampling.temperature == 0:
         token = xp.argmax(logits, axis=-1)
         return token, token_logp(xp, logits, token, 1)
@@ -45,7 +45,8 @@ def draw(
 
 
 def _nucleus(xp: Any, p: Any, sampling: Sampling) -> Any:
-    """Return a mask (R, V) of tokens in both the top-k and the smallest set of mass top-p."""
+    """Return a mask (R, V) of the tokens that are in the top k and in the smallest set of mass
+    top-p."""
     order = xp.argsort(-p, axis=-1)
     ordered = xp.take_along_axis(p, order, -1)
     keep = (xp.cumsum(ordered, axis=-1) - ordered) < sampling.top_p
@@ -61,10 +62,10 @@ class NotFiniteError(RunFailedError):
         self.rollouts = rollouts
         rows = int((~np.isfinite(rollouts.logp)).any(axis=1).sum())
         super().__init__(
-            f"The model gives no probabilities in {rows:,} of {len(rollouts):,} responses: its "
-            "logits are infinite or not a number.",
-            "engine.dtype=float32 if it overflows in 16 bits; else its weights are damaged: use an "
-            "earlier checkpoint, or train with a smaller lr",
+            "The model's logits are infinite or not a number in "
+            f"{rows:,} of {len(rollouts):,} responses.",
+            "set engine.dtype=float32 if the model overflows in 16 bits; if its weights are "
+            "damaged, use an earlier checkpoint, or train with a smaller lr",
         )
 
 
@@ -84,7 +85,8 @@ class Written:
 
     def add(self, t: int, rows: IntArray, tokens: IntArray, logp: FloatArray) -> BoolArray:
         """Add token t of the unfinished rows (R,), and return a mask (R,) of rows that end with it,
-        at a stop token or because log p is not finite. `on_tokens` does not get the latter."""
+        at a stop token or because log p is not finite. `on_tokens` does not get tokens of the last
+        kind."""
         self.tokens[rows, t], self.logp[rows, t] = tokens, logp
         self.prefix[rows] = self.prefix[rows] * MULTIPLIER + (tokens.astype(np.uint64) + INCREMENT)
         stopped, drawn = (tokens == self.stops).any(axis=0), np.isfinite(logp)

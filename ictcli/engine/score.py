@@ -44,7 +44,7 @@ def compare(
     logits: Logits, vocabulary: int, rollouts: Rollouts, wanted: Sequence[str]
 ) -> dict[str, FloatArray]:
     """Return `Engine.score` for statistics that compare p with a mean over rows. They are computed
-    in float64, and never below 0. Means over more than one position need a pass of their own."""
+    in float64, and never below 0. Means over more than one position need an additional pass."""
     values = {name: np.zeros(rollouts.tokens.shape, dtype=np.float32) for name in wanted}
     at_once = max(HELD // (vocabulary * rollouts.group), 1)
 

@@ -29,7 +29,7 @@ class ModelShape:
     queries: int
     """Width of a token's queries, all heads together."""
     keys: int
-    """Width of a token's keys, all heads together; that of its values is the same."""
+    """Width of a token's keys, all heads together; its values have the same width."""
     intermediate: int
     vocabulary: int
     context: int
@@ -87,7 +87,7 @@ class ModelShape:
         return self.stored[2] if self.stored else self.layers * self.block + self.embeddings
 
     def weights(self, width: int) -> float:
-        """Return the bytes of the weights in memory, `width` for each that is not quantised."""
+        """Return the bytes of the weights in memory, with `width` bytes per unquantised weight."""
         if self.stored:
             return self.stored[0] + self.stored[1] * width
         scales = width / 32  # per weight: a scale and an offset for every 64

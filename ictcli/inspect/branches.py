@@ -1,7 +1,8 @@
 """Statistics of the tokens that methods keep, such as the share of branches. Nothing is trained.
 
 A branch is a token at which another response of the group has the same text so far, and then a
-different token (`ictcli.algorithm.branches`). To change a decision, a method must train it."""
+different token (`ictcli.algorithm.branches`). A method can change a decision only by training the
+branch."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,7 +48,8 @@ class Placement:
     kept_prob: float | None
     kept_sure: float | None
     high_low_ratio: float | None
-    """Number of kept tokens above the median entropy H1, divided by that of the other kept ones."""
+    """Number of kept tokens above the median entropy H1, divided by the number of the other kept
+    tokens."""
     entropy_spearman: float | None
     """Spearman's correlation between being kept and H1."""
     by_entropy: tuple[float, ...]
@@ -90,7 +92,7 @@ def recorded_or_sampled(
         recipe, batch = sampled(find_model(source), overrides, names, say)
         return branches_of(recipe, batch, source, names)
     if overrides:
-        raise UserError("A run's recorded rollouts cannot be changed.", "leave KEY=VALUE out")
+        raise UserError("Settings cannot change a run's recorded rollouts.", "leave KEY=VALUE out")
     steps = find_recordings(place)
     recorded = read_step(place, steps, max(steps) if step is None else step)
     for note in recorded.notes:
@@ -102,15 +104,15 @@ def sampled(
     model: str, overrides: Sequence[str], names: Sequence[str], say: Callable[[str], None]
 ) -> tuple[Recipe, Batch]:
     """Return groups sampled from a model as in the first training step of `ict`, and their recipe.
-    They have the statistics that the methods `names` need. `overrides` set keys of the recipe, of
-    which `task` is required. Raises UserError as `load_recipe` does."""
+    The groups have the statistics that the methods `names` need. `overrides` set keys of the
+    recipe, of which `task` is required. Raises UserError as `load_recipe` does."""
     data = {"model": model, "method": "ict", "steps": 1, "prompts": 16, "warmup": 0}
     file = RecipeFile(model, Path("ictcli inspect"), data, own=True)
     recipe = load_recipe(file, overrides)
     say(f"loading {recipe.model}")
     engine = build_engine(recipe.model, recipe.engine, recipe.optimizer)
     task = usable(engine, task_of(recipe), recipe)
-    say(f"sampling {recipe.prompts} x {recipe.group} responses")
+    say(f"sampling {recipe.group} responses to each of {recipe.prompts} prompts")
     batch = sample_batch(recipe, engine, task, 1)
     wanted = [name for text in names or USUAL for name in _variant(recipe, text).wanted_stats]
     later = [name for name in dict.fromkeys(wanted) if name not in batch.rollouts.stats]
@@ -127,8 +129,9 @@ def _variant(recipe: Recipe, text: str) -> Recipe:
 
 
 def branches_of(recipe: Recipe, batch: Batch, source: str, names: Sequence[str] = ()) -> Branches:
-    """Return where each method keeps tokens of a batch, for each of SHARES unless its share is
-    fixed. A name may have settings, as in `ict score=h`. UserError if a name is unknown."""
+    """Return where each method keeps tokens of a batch, for each share in SHARES, unless the
+    method's share is fixed. A name may have settings, as in `ict score=h`. UserError if a name is
+    unknown."""
     rollouts, stats = batch.rollouts, batch.rollouts.stats
     valid, H1 = rollouts.valid, stats["entropy"]
     tree = prefix_tree(rollouts)

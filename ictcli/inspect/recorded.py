@@ -117,7 +117,7 @@ def _recipe(run: Path, rollouts: Rollouts, step: int) -> tuple[Recipe, str | Non
 
 def decoder(recorded: RecordedStep, model: str | None) -> Decode | None:
     """Return a function that decodes tokens with the tokenizer.json of `model`, by default the
-    run's model; None if that is not on this machine or cannot be read."""
+    run's model; None if that model is not on this machine or cannot be read."""
     from tokenizers import Tokenizer  # without transformers, which takes seconds to import
 
     folder = _tokenizer_folder(recorded, model)

@@ -73,7 +73,7 @@ def grade(
 def explain(
     responses: Texts, golds: Texts, kind: Kind = "math", **options: Unpack[Options]
 ) -> list[Explanation]:
-    """Return the verdicts of `grade`, each with how the answer and the gold were read."""
+    """Return the verdicts of `grade`, each with how the answer and the gold were parsed."""
     verifier, rows, verdicts = _graded(responses, golds, kind, **options)
     return [explained(verifier, *judged) for judged in zip(verdicts, rows, strict=True)]
 

@@ -1,4 +1,4 @@
-"""Compare an answer with the gold by text, structure and algebra; describe how a text is read."""
+"""Compare an answer with the gold by text, structure and algebra; describe how a text is parsed."""
 
 import re
 from fractions import Fraction
@@ -80,13 +80,14 @@ def compare(answer: str, gold: str, *, algebra: bool) -> Outcome:
 
 
 def describe(text: str) -> str:
-    """Describe how a text is read, as in `the number 1/2`; empty if it cannot be read."""
+    """Describe how a text is parsed, as in `the number 1/2`; empty if it cannot be parsed."""
     node = _node(text)
     return "" if node is None else in_words(nodes.expand(node))
 
 
 def listed(text: str) -> int:
-    """Count the answers in a set or a list without brackets; 1 for other texts, 0 if unreadable."""
+    """Count the answers in a set or a list without brackets; 1 for other texts, 0 if it cannot be
+    parsed."""
     node = _node(text)
     if node is None:
         return 0

@@ -41,7 +41,7 @@ class Comparison:
 
     def first_same(self, pairs: Iterable[tuple[Node, Node]]) -> int | None:
         """Return the index of the first pair of equal nodes, or None. UndecidedError if no pair is
-        equal without algebra, and algebra may find one."""
+        equal without algebra, but algebra might find an equal pair."""
         undecided = False
         for place, (gold, answer) in enumerate(pairs):
             try:

@@ -36,7 +36,8 @@ _DECIMAL = re.compile(r"(?<![\d.])0*(\d*)\.(\d+?)0*(?!\d)")
 
 def copied(answer: str, gold: str, question: str) -> bool:
     """Return whether an answer is a formula of the question or a part of one, in any order and
-    notation, and the gold is not. Symbols and reduced numbers count only as the sole formula."""
+    notation, and the gold is not. Symbols and reduced numbers count as copied only from a
+    question's sole formula."""
     right, left = tidy(answer), tidy(content(gold))
     if flat(right) == flat(left):
         return False
@@ -103,7 +104,8 @@ def _tree(text: str) -> Tree | None:
 
 
 def _trees(text: str) -> list[Tree]:
-    """Return the tree of a text as read, and of an inequality (read as a range) also as written."""
+    """Return the trees of a text: as parsed and, for an inequality (parsed as a range), as
+    written."""
     trees: list[Tree] = []
     if balanced(text) and 0 < len(text) <= LONGEST:
         with contextlib.suppress(UnreadableError, RecursionError):

@@ -29,7 +29,7 @@ _ON_NUMBERS = {"!", "\\binom", "\\gcd", "\\lcm", "\\max", "\\min", "\\det", "||"
                "\\lfloor\\rfloor", "\\lceil\\rceil"}  # fmt: skip
 """Operations that leave arithmetic undone if they act on numbers."""
 UNKNOWN = "?"
-"""Prefix of a symbol as a kind of work: a symbol that the gold lacks should have cancelled."""
+"""Prefix that makes a symbol a kind of work: a symbol that the gold lacks should have cancelled."""
 COLLECTIONS = {",", "()", "[]", "[)", "(]", "{}", "\\cup", "\\langle\\rangle"}
 
 
@@ -54,7 +54,8 @@ def unfinished(answer: nodes.Node, gold: nodes.Node, *, algebra: bool) -> bool:
 
 def leaves_work(answer: Tree, gold: Tree, *, algebra: bool = True) -> bool:
     """Return whether an answer leaves work undone that the equal gold has done. A list, interval or
-    matrix does if any of its items does, an equation if all sides that are not names do."""
+    matrix leaves work undone if any of its items does; an equation, if all sides that are not names
+    do."""
     if (allowed := _allowed(gold)) is None:
         return False
     parts = answer.parts

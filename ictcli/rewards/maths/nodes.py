@@ -9,7 +9,8 @@ from ictcli.rewards.maths.latex import CLOSE, OPEN
 
 
 class UnreadableError(ValueError):
-    """The text has no reading or several: unmatched brackets, an unknown command, `1/2x`."""
+    """The text cannot be parsed, or in several ways: unmatched brackets, an unknown command,
+    `1/2x`."""
 
 
 class UndecidedError(Exception):
@@ -18,7 +19,8 @@ class UndecidedError(Exception):
 
 @dataclass(frozen=True)
 class Scalar:
-    """An expression in normalized LaTeX. `noun` is the thing counted, for lists: `3 apples`."""
+    """An expression in normalized LaTeX. `noun` is the thing counted, as in `3 apples`; lists use
+    it."""
 
     text: str
     unit: str | None = None
