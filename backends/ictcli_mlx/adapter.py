@@ -48,7 +48,7 @@ def put_on(model: Any, settings: NewAdapters, path: str) -> dict[str, Any]:
 
 
 def _draw(model: Any, seed: int) -> None:
-    """Set each A to the initial values that all engines use. Expert layers keep mlx-lm's values."""
+    """Set each A to the initial values that all engines use. Experts keep mlx-lm's values."""
     for block, layer in enumerate(model.layers):
         for name, module in layer.named_modules():
             if "lora_a" in module and module.lora_a.ndim == 2:
@@ -169,8 +169,7 @@ def _unpacked(layer: Any) -> Any:
 
 
 def _replaced(model: Any) -> list[tuple[str, Any]]:
-    """Return the modules that fusing or unpacking replaces: only the outermost of nested
-    modules."""
+    """Return the outermost modules that fusing or unpacking replaces."""
     adapted = [
         (name, module)
         for name, module in model.named_modules()

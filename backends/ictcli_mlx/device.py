@@ -8,7 +8,7 @@ from ictcli.engine.budget import OverLimitError
 from ictcli.errors import EngineMissingError
 
 CACHE_SHARE = 8
-"""Freed buffers may be kept up to 1 / CACHE_SHARE of the memory limit."""
+"""MLX may keep freed buffers of up to 1 / CACHE_SHARE of the memory limit."""
 UNLIMITED_CACHE = 2 << 30
 os.environ.setdefault("MLX_ENABLE_TF32", "0")  # or CUDA GPUs and the M5 round float32 products
 DEFAULT_LIMIT = mx.get_memory_limit()
@@ -25,9 +25,7 @@ class Memory:
         self.limit = int(limit_gib * 2**30) or int(recommended)
         self.forget_peak()  # MLX's own peak counts from the process's start
         mx.set_cache_limit(self.limit // CACHE_SHARE if self.limit else UNLIMITED_CACHE)
-        mx.set_memory_limit(
-            self.limit or DEFAULT_LIMIT
-        )  # near the limit MLX waits for running work
+        mx.set_memory_limit(self.limit or DEFAULT_LIMIT)  # near this limit MLX waits for work
         maybe_set_recommended_wired_limit()  # otherwise macOS may page the weights out
 
     def watch(self, what: str, hint: str) -> None:
@@ -43,7 +41,7 @@ class Memory:
             )
 
     def free(self) -> None:
-        """Return freed buffers to the system: the next phase needs buffers of other sizes."""
+        """Return freed buffers to the system, as the next phase needs buffers of other sizes."""
         mx.clear_cache()
         self._reset()  # or the next `watch` would count this phase's peak
 

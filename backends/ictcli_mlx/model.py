@@ -70,8 +70,7 @@ def load(
 
 
 def _take_short_frequencies(model: nn.Module, config: dict[str, Any]) -> None:
-    """Use LongRoPE's frequencies for short sequences; mlx-lm loads only the frequencies for long
-    sequences."""
+    """Use LongRoPE's frequencies for short sequences; mlx-lm loads those for long sequences."""
     ropes = [rope for rope in rope_settings(config) if "short_factor" in rope]
     for module in model.modules():
         for rope in ropes if type(module) is SuScaledRoPE else ():
@@ -137,9 +136,8 @@ def is_quantised(model: nn.Module) -> bool:
 
 
 def restore_layout(folder: Path, like: Path) -> None:
-    """Give the weights saved in `folder` the names and axes that they have in `like`. mlx-lm saves
-    convolutions with channels last and, for Qwen3.5 and Qwen3-Next, 1 + the weight of some
-    norms."""
+    """Give the weights in `folder` the names and axes that they have in `like`: mlx-lm saves
+    convolutions with channels last, and for Qwen3.5 and Qwen3-Next 1 + some norm weights."""
     files = like.glob("model*.safetensors")
     shapes = {tensor.name: tensor.shape for file in files for tensor in stored_tensors(file)}
     names = {_place(name): name for name in shapes}

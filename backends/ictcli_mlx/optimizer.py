@@ -38,7 +38,7 @@ class Optimizer:
         )
 
     def clip(self) -> float:
-        """Scale the summed gradient to a norm of at most `clip_norm`; return the norm before."""
+        """Scale the summed gradient to a norm of at most `clip_norm`; return the original norm."""
         if self.gradient is None:
             return 0.0
         squares = (g.square().sum() for g in flat(self.gradient).values())

@@ -71,8 +71,7 @@ class Passes:
 
     def _loss_scale(self, weights: FloatArray) -> float:
         """Return a power of two to multiply token weights with. In float16 it scales the largest
-        weight to about 1, since gradients of weights near 1e-6 would vanish; in other types it is
-        1."""
+        weight to about 1, since the gradients of tiny weights would vanish; else it is 1."""
         largest = float(np.abs(weights).max(initial=0))
         if model_dtype(self.model) != mx.float16 or not 0 < largest < np.inf:
             return 1.0

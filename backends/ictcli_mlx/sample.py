@@ -19,7 +19,7 @@ from .device import Memory
 from .plan import GPU_ELEMENTS, GPU_PREFILL_TOKENS, PENDING_ELEMENTS, PREFILL_TOKENS
 
 GONE = 8
-"""Finished rows are removed, which copies the whole cache, once they are 1 / GONE of all rows."""
+"""Finished rows are removed once they are 1 / GONE of all rows: removal copies the cache."""
 
 
 def _searchsorted(cdf: mx.array, target: mx.array, *, right: bool) -> mx.array:
@@ -114,9 +114,7 @@ def _prefill(
     for first in range(0, longest, chunk):
         model(mx.array(ids[:, first : first + chunk]), cache=caches)  # logits are never evaluated
         mx.eval([cache.state for cache in caches])  # computes the chunk, frees activations
-        memory.watch(
-            "Prefilling the prompts", "lower engine.rows or prompts, or shorten the prompts"
-        )
+        memory.watch("Prefilling prompts", "lower engine.rows or prompts, or shorten the prompts")
     if padded:
         for cache in caches:
             cache.finalize()  # moves the padding to the left, where decoding needs it
@@ -195,5 +193,5 @@ class StatsRecorder(Recorder):
 
 @functools.cache
 def _compiled(formula: Callable[..., Any]) -> Any:
-    """Return the formula compiled: a dozen passes over (N, V) become one or two."""
+    """Return the formula compiled: a dozen passes over (N, V) arrays become one or two."""
     return mx.compile(partial(formula, mx), shapeless=True)

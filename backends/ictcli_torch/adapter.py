@@ -151,8 +151,7 @@ def read(model: Any, folder: Path, base: str) -> peft.PeftModel:
 
 
 def _check_kind(config: peft.PeftConfig) -> None:
-    """Raise ValueError for adapters that do more than replace layers: passes would ignore the
-    rest."""
+    """Raise ValueError for adapters that do more than replace layers: passes ignore the rest."""
     if config.is_prompt_learning:
         kind = peft.PeftType(config.peft_type).value
         raise ValueError(f"ictcli does not support peft's adapters of kind {kind}")

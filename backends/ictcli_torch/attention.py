@@ -33,8 +33,7 @@ def attend(
     layout: Any = None,
     **how: Any,
 ) -> tuple[Tensor, None]:
-    """Compute attention by `layout`; without a layout, as transformers does with PyTorch's
-    function."""
+    """Compute attention by `layout`; if it is None, as transformers does with PyTorch."""
     if layout is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **how)
     masked = attention_mask is not None and attention_mask.dtype != NO_MASK.dtype
@@ -118,8 +117,8 @@ class Packed:
 
 @dataclass(frozen=True)
 class AfterPrompts:
-    """The layout of a decoding step on a CPU: one token of each row. A row's cache holds only what
-    follows its prompt; the prompt's keys and values are read once for all its rows."""
+    """The layout of a decoding step on a CPU: one token of each row. A row's cache holds only the
+    tokens after its prompt; the prompt's keys and values are read once for all its rows."""
 
     prompts: Kept
     mask: Tensor | None

@@ -2,7 +2,7 @@
 
 PyTorch computes float32 products with MKL, which is slow for the few rows of a decoding step.
 FBGEMM, included in PyTorch, is the fastest for few rows: it reads float16 weights and computes in
-float32. oneDNN is in between, and with AVX-512 the fastest for many rows. In bfloat16 PyTorch
+float32. oneDNN is faster than MKL, and with AVX-512 the fastest for many rows. In bfloat16 PyTorch
 copies the whole weight if a layer's input is a slice, as for the LM head; oneDNN does not."""
 
 import contextlib
@@ -24,8 +24,7 @@ class LargeLinear(nn.Linear):
 
     kernels: str
     """Name of the kernels. Those in `PACKING` pack frozen weights once for FBGEMM, if they fit
-    float16; `avx2` uses MKL for the backward pass (`bench/products.py`). oneDNN computes the
-    rest."""
+    float16; `avx2` uses MKL for the backward pass (`bench/products.py`). oneDNN does the rest."""
     packed: Any = None
     """The weight and bias in float16, in FBGEMM's layout."""
     float16: Tensor | None = None

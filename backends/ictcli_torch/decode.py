@@ -86,7 +86,7 @@ def _forward(
 class GrowingDecoder:
     """Decoding by plain forward passes of the unfinished rows, with any kind of cache. Takes a
     model, its prefilled prompts, the prompt of each row (R,), and the number of steps. `step`
-    returns logits (R, V) float32 after the tokens (R,); `keep` drops all other rows."""
+    returns logits (R, V) float32 after the tokens (R,); `keep` drops all but the given rows."""
 
     def __init__(self, model: Any, prefix: Prefix, of_row: Tensor, steps: int) -> None:
         self._model, self._cache = model, prefix.cache

@@ -39,7 +39,7 @@ class Optimizer:
         )
 
     def clip(self) -> float:
-        """Scale the summed gradient to a norm of at most `clip_norm`; return the norm before."""
+        """Scale the summed gradient to a norm of at most `clip_norm`; return the original norm."""
         gradients = [master for master in self.masters.values() if master.grad is not None]
         if not gradients:
             return 0.0

@@ -32,7 +32,8 @@ LARGE = 100_000
 PACKED_INPUTS = 512
 """FBGEMM pads the inputs of a layer that it packs to a multiple of this number."""
 WORTH_ARRANGING = 64
-"""Decoding steps from which `cpu.arranged` saves time: it costs what some 20 steps save."""
+"""Decoding steps from which `cpu.arranged` saves time: it takes the time that some 20 steps
+save."""
 PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 18, 1 << 26
 """Number of logits whose statistics are computed together (`sample`): on a CPU 1 MB, which fits a
 core's cache; on a GPU, where each call is a launch, 256 MB."""

@@ -53,7 +53,7 @@ class Communicator:
     """This process's connection to the others. Messages go through the CPU, gradients directly."""
 
     broken = False
-    """Whether this rank has lost the others: it must not communicate any more."""
+    """Whether this rank has lost the others and must not communicate any more."""
     leave: Callable[[], None] = staticmethod(dist.destroy_process_group)
     """Leaves the process group, and the groups that vLLM has made."""
 
@@ -97,9 +97,7 @@ class Communicator:
     def _connected(self) -> Generator[None]:
         """Raise LostError if another process is gone."""
         if self.broken:
-            raise LostError(
-                "This process has lost its connection to the others.", "start the same launch again"
-            )
+            raise LostError("This process has lost the other processes.", "start the launch again")
         try:
             yield
         except RuntimeError as error:

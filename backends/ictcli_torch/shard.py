@@ -78,8 +78,7 @@ class ShardedEngine(TorchEngine):
 
     def gradient(self, update: Update) -> UpdateReport:
         """Compute the gradient as other engines do, but raise RunFailedError if memory runs out.
-        Ranks gather each block together, so one rank alone cannot repeat a pass with fewer
-        tokens."""
+        Ranks gather blocks together, so one rank alone cannot repeat a pass with fewer tokens."""
         try:
             share = pass_over(self, update)
         except Exception as error:
@@ -96,8 +95,7 @@ class ShardedEngine(TorchEngine):
 
     def rounds(self, update: Update, own: Update) -> Iterator[tuple[MicroBatch, bool]]:
         """Yield this rank's passes, with True. If other ranks have more passes with (or without)
-        shared prompts, also yield those, with False: all ranks must run equally many of each
-        kind."""
+        shared prompts, also yield those, with False: all ranks must run equally many."""
         packs = [
             [*self.micro_batches(x.rollouts, x.trained)]
             for x in (self.share_of(update, rank) for rank in range(self.ranks.size))

@@ -117,15 +117,14 @@ def logprobs_mode(sampling: Sampling) -> str:
 def start(
     engine: Any, prompts: Sequence[Sequence[int]], group: int, sampling: Sampling
 ) -> "InProcess":
-    """Return a vLLM with room for these prompts' rows, each of the run's greatest length."""
+    """Return a vLLM with room for these prompts' rows, each of the run's maximum length."""
     rows = min(max(len(prompts), 1) * group, max(engine.settings.rows, group))
     longest = max(map(len, prompts), default=0) + sampling.max_tokens  # if nothing was planned
     return InProcess(engine, rows, engine.budget.longest or longest, sampling)
 
 
 class InProcess:
-    """vLLM's `LLM`, to which `load` sends weights. All ranks must create theirs at the same
-    time."""
+    """vLLM's `LLM`, to which `load` sends weights. All ranks must create theirs together."""
 
     def __init__(self, engine: Any, rows: int, longest: int, sampling: Sampling) -> None:
         """Start vLLM for `rows` simultaneous rows of `longest` tokens each, prompts included."""

@@ -31,8 +31,7 @@ Size = Annotated[int, Field(gt=0)]
 
 
 class BudgetState(TypedDict, total=False):
-    """The limits that were lowered because memory ran out, for a checkpoint; empty if no limit was
-    lowered."""
+    """The limits lowered because memory ran out, for a checkpoint; empty if none was lowered."""
 
     micro_tokens: Size
     rows: Size
@@ -52,7 +51,7 @@ class Budget:
     ) -> None:
         self.tokens, self.rows = settings.micro_tokens, settings.rows
         self.longest = 0
-        """Most tokens that a row of the run may have, prompt included; 0 if unknown."""
+        """Maximum number of tokens in a row of the run, prompt included; 0 if unknown."""
         self.say: Callable[[str], None] = lambda text: None
         """Called with a message when the limits are lowered."""
         self._settings, self._ran_out, self._free = settings, ran_out, free
@@ -90,8 +89,8 @@ class Budget:
 
     def decoding(self, group: int, total: int, work: Callable[[], T]) -> T:
         """Return `work()`, which samples `total` rows in groups of `group`, at most `rows` at once.
-        If memory runs out, halve that limit and call it again. Raises RunFailedError if memory does
-        not suffice for one group."""
+        If memory runs out, halve `rows` and call `work` again. Raises RunFailedError if one group
+        needs too much."""
 
         def halve() -> str:
             groups = min(self.rows, total) // group

@@ -10,7 +10,7 @@ from ictcli.engine.models import Source, snapshot, weight_files
 from ictcli.files.reading import open_plain, parse_json, read_bytes
 
 HEADER = 100_000_000
-"""Most bytes that safetensors allows for a header."""
+"""Maximum number of bytes that safetensors allows for a header."""
 BLOCK, BLOCKS = 1 << 16, 1024  # bytes in a block, and blocks of a model that are read
 
 
@@ -58,8 +58,7 @@ def weights_fingerprint(folder: Path) -> str:
 
 def _update(digest: Any, opened: BinaryIO, start: int, size: int, blocks: int) -> None:
     """Add `size` bytes of a file from `start` to the digest. If they are more than `blocks` blocks,
-    add only `blocks` of them, evenly spaced from the first to the last; if `blocks` is 1, the
-    middle one."""
+    add only `blocks` of them, evenly spaced from the first to the last (1: the middle one)."""
     if size <= BLOCK * blocks:
         opened.seek(start)
         digest.update(opened.read(size))

@@ -92,8 +92,8 @@ class EngineCore(DataParallel, Engine):
         highest = max((int(np.max(row)) for row in rows if len(row)), default=0)
         if highest >= self.vocabulary:
             raise UserError(
-                f"The model has no embedding for token {highest}, {self.tokenizer.decode([highest])!r}: "
-                f"its embedding has {self.vocabulary:,} rows.",
+                f"The model has no embedding for token {highest}, "
+                f"{self.tokenizer.decode([highest])!r}: it has {self.vocabulary:,} embeddings.",
                 "resize_token_embeddings(len(tokenizer)) adds rows; or remove the token from the "
                 "chat template and the data",
             )
@@ -277,7 +277,7 @@ class EngineCore(DataParallel, Engine):
 
     @abstractmethod
     def about(self) -> dict[str, Any]:
-        """Return `describe` without the size and parallelism of a launch."""
+        """Return the result of `describe` without the size and parallelism of a launch."""
 
     @abstractmethod
     def adapters(self) -> Any:

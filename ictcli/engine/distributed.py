@@ -63,7 +63,7 @@ class DataParallel(ABC):
     optimizer: Any = None
     """The backend's optimiser: `kinds`, `clip`, `step`, `drop_gradient`, `reset` and `state`."""
     joined = 0
-    """Most tokens of an update's pass over several prompts; 0: only the budget limits it."""
+    """Maximum tokens of an update's pass over several prompts; 0: only the budget limits it."""
     passes: Any
     """The backend's passes over a micro-batch. `evaluate` applies a function to the logits of the
     wanted tokens; the function uses the array namespace `xp`; `backward` adds up the gradient."""
@@ -91,8 +91,7 @@ class DataParallel(ABC):
 
     @contextlib.contextmanager
     def policy(self, *, reference: bool) -> Generator[None]:
-        """Context to evaluate the policy or the reference policy with all its weights
-        (`gathered`)."""
+        """Context to evaluate the policy or the reference policy with all weights (`gathered`)."""
         changed = self.as_reference() if reference else contextlib.nullcontext()
         with self.gathered(reference=reference), changed:
             yield

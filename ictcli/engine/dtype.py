@@ -58,6 +58,5 @@ def in_float16(weight: Any, change: Any = None, *, half: Callable[[Any], Any]) -
 
 
 def in_bfloat16(setting: str, *, gpu: bool) -> bool:
-    """Return whether models are loaded in bfloat16 for this `engine.dtype`; `auto` means on
-    GPUs."""
+    """Return whether this `engine.dtype` means bfloat16; `auto` means bfloat16 on GPUs."""
     return gpu if setting == "auto" else setting == "bfloat16"

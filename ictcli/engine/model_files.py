@@ -15,7 +15,7 @@ VOCABULARIES = (
     "tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "spm.model",
     "sentencepiece.model", "sentencepiece.bpe.model", "tekken.json", "*.tiktoken",
 )  # fmt: skip
-"""A tokenizer has at least one of these files."""
+"""Files of a tokenizer, which has at least one of them."""
 TOKENIZER = (
     *VOCABULARIES, "merges.txt", "added_tokens.json", "tokenizer_config.json",
     "special_tokens_map.json", "chat_template.jinja", "chat_template.json",

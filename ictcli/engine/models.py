@@ -161,16 +161,13 @@ def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[i
     the tokenizer's end token, and its special tokens that end a turn or a text (END_TOKENS).
 
     The settings of a base model with a chat template name only the end of a text: after its turn,
-    the model would go on with another question."""
+    the model would continue with another question."""
     ids: set[int] = set()
     for stop in (*configured, tokenizer.eos_token_id):
         if stop is not None:
             listed = cast(list[Any], stop if isinstance(stop, list | tuple) else [stop])
             if not all(type(i) is int and 0 <= i < 2**31 for i in listed):
-                raise UserError(
-                    f"The model's eos_token_id is {stop!r}, not a token id.",
-                    "fetch the model again",
-                )
+                raise UserError(f"The model's eos_token_id is {stop!r}.", "fetch the model again")
             ids.update(listed)
     added: dict[int, Any] = dict(getattr(tokenizer, "added_tokens_decoder", None) or {})
     ends = {str(t): i for i, t in added.items() if t.special and str(t) in END_TOKENS}

@@ -18,7 +18,7 @@ class Engine(Protocol):
     tokenizer: Any
     """The model's own tokenizer: a Hugging Face `PreTrainedTokenizerBase`."""
     context: int
-    """The longest sequence a run may have, prompt and response together, in tokens."""
+    """Maximum length of a prompt and its response together, in tokens."""
     stop_ids: tuple[int, ...]
     """Token ids that end a response, from the model's generation settings and tokenizer."""
     budget: Budget

@@ -69,8 +69,7 @@ def choose_backend(backend: str) -> str:
 
 
 def communicator() -> Any:
-    """Wait for all processes of this launch, and return its `Communicator`; without a launch,
-    `Alone`."""
+    """Wait for all processes of a launch, and return its `Communicator`; without one, `Alone`."""
     if find_launch() is None:
         return distributed.Alone()
     with interrupts_held():

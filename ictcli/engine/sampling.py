@@ -45,8 +45,7 @@ def draw(
 
 
 def _nucleus(xp: Any, p: Any, sampling: Sampling) -> Any:
-    """Return a mask (R, V) of the tokens that are in the top k and in the smallest set of mass
-    top-p."""
+    """Return a mask (R, V) of tokens in both the top-k and the smallest set of mass top-p."""
     order = xp.argsort(-p, axis=-1)
     ordered = xp.take_along_axis(p, order, -1)
     keep = (xp.cumsum(ordered, axis=-1) - ordered) < sampling.top_p
@@ -85,8 +84,8 @@ class Written:
 
     def add(self, t: int, rows: IntArray, tokens: IntArray, logp: FloatArray) -> BoolArray:
         """Add token t of the unfinished rows (R,), and return a mask (R,) of rows that end with it,
-        at a stop token or because log p is not finite. `on_tokens` does not get tokens of the last
-        kind."""
+        at a stop token or because log p is not finite. `on_tokens` gets tokens with finite log
+        p."""
         self.tokens[rows, t], self.logp[rows, t] = tokens, logp
         self.prefix[rows] = self.prefix[rows] * MULTIPLIER + (tokens.astype(np.uint64) + INCREMENT)
         stopped, drawn = (tokens == self.stops).any(axis=0), np.isfinite(logp)

@@ -11,8 +11,8 @@ from ictcli.engine.packing import chunks
 from ictcli.types import LOGP, BoolArray, FloatArray, IntArray, Rollouts
 
 HELD, COMPARED = 1 << 26, 1 << 22
-"""Most logits that one pass may return (256 MB), and most logits whose statistics are computed at
-once in float64. Both limit memory."""
+"""Maximum number of logits that one pass returns (256 MB), and of logits whose statistics are
+computed at once in float64. Both limit memory."""
 
 Logits = Callable[[Rollouts, BoolArray], FloatArray]
 """The type of `Engine.logits`."""

@@ -33,7 +33,7 @@ class ModelShape:
     intermediate: int
     vocabulary: int
     context: int
-    """Most tokens of a prompt and its response together (`read_context`)."""
+    """Maximum number of tokens of a prompt and its response together (`read_context`)."""
     tied: bool
     bits: int = 0
     """Bits of a quantised weight; 0 = not quantised."""
@@ -168,7 +168,7 @@ ORIGINAL, LONG = "original_max_position_embeddings", ("longrope", "su")
 
 
 def read_context(config: dict[str, Any], wanted: int) -> int:
-    """Return the most tokens that a prompt and its response may have together, from the model's
+    """Return the maximum number of tokens of a prompt and its response together, from the model's
     settings and `engine.context` (`wanted`, 0 = not set).
 
     LongRoPE has one set of rotary frequencies for sequences up to an original length and another

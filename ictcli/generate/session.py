@@ -25,7 +25,7 @@ from ictcli.text import middle_cut, one_line
 from ictcli.types import IntArray, Problem, Rollouts, Sampling
 
 MAX_TOKENS = 2048
-"""Most tokens of an answer if neither a run nor the user sets a limit."""
+"""Maximum tokens of an answer if neither a run nor the user sets a limit."""
 EXAMPLES = 16  # questions of the task, the shortest of which is shown as a hint
 SHOWN = 60  # characters of a prompt in an error
 
@@ -98,9 +98,8 @@ class Form:
 def form_of(
     model: ModelSpec, reward: RewardSettings, say: Callable[[str], None], *, judge: bool
 ) -> Form:
-    """Return the form of the prompts for a model. A run's model and a built-in model use the form
-    of their task. Other models get the user's words and, if `judge`, are asked for a boxed
-    answer."""
+    """Return the form of the prompts for a model: for a run's or a built-in model the form of its
+    task. Other models get the user's words and, if `judge`, are asked for a boxed answer."""
     task = _task_of(model, say)
     if task is None:
         suffix = BOXED if judge or model.run else ""

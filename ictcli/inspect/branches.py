@@ -1,8 +1,7 @@
 """Statistics of the tokens that methods keep, such as the share of branches. Nothing is trained.
 
 A branch is a token at which another response of the group has the same text so far, and then a
-different token (`ictcli.algorithm.branches`). A method can change a decision only by training the
-branch."""
+different token (`ictcli.algorithm.branches`). Only a method that trains a branch can change it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +36,7 @@ the paper, are not among them because they need two more passes."""
 
 @dataclass(frozen=True)
 class Placement:
-    """Statistics of the tokens that a method keeps of a batch; shares are from 0 to 1."""
+    """Statistics of the tokens of a batch that a method keeps; shares are from 0 to 1."""
 
     method: str
     keep: float
@@ -48,8 +47,7 @@ class Placement:
     kept_prob: float | None
     kept_sure: float | None
     high_low_ratio: float | None
-    """Number of kept tokens above the median entropy H1, divided by the number of the other kept
-    tokens."""
+    """Ratio of the kept tokens above the median entropy H1 to the other kept tokens."""
     entropy_spearman: float | None
     """Spearman's correlation between being kept and H1."""
     by_entropy: tuple[float, ...]
@@ -129,9 +127,8 @@ def _variant(recipe: Recipe, text: str) -> Recipe:
 
 
 def branches_of(recipe: Recipe, batch: Batch, source: str, names: Sequence[str] = ()) -> Branches:
-    """Return where each method keeps tokens of a batch, for each share in SHARES, unless the
-    method's share is fixed. A name may have settings, as in `ict score=h`. UserError if a name is
-    unknown."""
+    """Return where each method keeps tokens of a batch, for each share in SHARES or the method's
+    fixed share. A name may have settings, as in `ict score=h`. UserError if a name is unknown."""
     rollouts, stats = batch.rollouts, batch.rollouts.stats
     valid, H1 = rollouts.valid, stats["entropy"]
     tree = prefix_tree(rollouts)

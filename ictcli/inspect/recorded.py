@@ -25,7 +25,7 @@ NAME = r"step-(\d+)\.safetensors"
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """A recorded step of a run; `steps` are the files of all recorded steps, by step."""
+    """A recorded step of a run; `steps` are the files of all recorded steps, by number."""
 
     run: Path
     steps: dict[int, Path]

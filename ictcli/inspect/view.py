@@ -50,7 +50,7 @@ def why_missing(name: str, *statistics: str) -> str:
     alone = statistics == ("uniqueness",)
     setting = "record.uniqueness=true" if alone else f"method={name}"
     needed = " and ".join(statistics)
-    return f"{name} is left out: it needs {needed}, which the run did not record; runs with {setting} do"
+    return f"{name} is left out: the run did not record {needed}; runs with {setting} do"
 
 
 def select_all(

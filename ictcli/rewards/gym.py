@@ -125,8 +125,7 @@ def _verdict(text: str, entry: dict[str, Any], name: str) -> Verdict:
 
 
 class _CodeError(BaseException):
-    """Raised when a score would run an answer as Python. The score's own `except Exception` cannot
-    catch it."""
+    """A score would run an answer as Python. The score's `except Exception` cannot catch this."""
 
 
 class _Watch:
@@ -142,8 +141,7 @@ class _Watch:
 @contextmanager
 def _watched(problem: str | None) -> Generator[None]:
     """Raise _CodeError if the code in this context evaluates an answer, as some scores do with
-    `eval`: only code of files and expressions that `problem` contains may run. None allows all
-    code."""
+    `eval`: only code of files and expressions that `problem` contains may run. None: all code."""
     if not _Watch.hooked:
         sys.addaudithook(_audit)
         _Watch.hooked = True

@@ -10,8 +10,7 @@ from ictcli.types import FloatArray, IntArray
 
 
 def formatted(verdict: Verdict) -> bool:
-    """Return whether the response gave an answer in the form that its verifier expects, usually a
-    box."""
+    """Return whether the response has an answer in the form its verifier expects, usually a box."""
     return verdict.status != "unparsed" or bool(verdict.extracted)
 
 

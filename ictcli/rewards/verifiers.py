@@ -34,8 +34,7 @@ class Verdict:
     """The judgement of one response.
 
     `extracted` is the answer as text, `reason` an explanation if one is needed, and `score` a
-    reward that replaces the usual 1 for correct and 0 otherwise. ValueError if |score| exceeds
-    `LARGEST`."""
+    reward to use instead of 1 for correct and 0 otherwise. ValueError if |score| > `LARGEST`."""
 
     status: Status
     extracted: str = ""
@@ -107,8 +106,7 @@ class Verifier:
 
 @dataclass(frozen=True)
 class Extra:
-    """A verifier that needs a pip extra: its `module:function` and the module that the extra
-    installs."""
+    """A verifier that needs a pip extra: its `module:function` and the module that is needed."""
 
     place: str
     library: str

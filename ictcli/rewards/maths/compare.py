@@ -86,8 +86,7 @@ def describe(text: str) -> str:
 
 
 def listed(text: str) -> int:
-    """Count the answers in a set or a list without brackets; 1 for other texts, 0 if it cannot be
-    parsed."""
+    """Count the answers in a set or a list without brackets; else 1, or 0 if parsing fails."""
     node = _node(text)
     if node is None:
         return 0

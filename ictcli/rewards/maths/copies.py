@@ -36,8 +36,7 @@ _DECIMAL = re.compile(r"(?<![\d.])0*(\d*)\.(\d+?)0*(?!\d)")
 
 def copied(answer: str, gold: str, question: str) -> bool:
     """Return whether an answer is a formula of the question or a part of one, in any order and
-    notation, and the gold is not. Symbols and reduced numbers count as copied only from a
-    question's sole formula."""
+    notation, and the gold is not. A symbol or reduced number must be the sole formula."""
     right, left = tidy(answer), tidy(content(gold))
     if flat(right) == flat(left):
         return False
@@ -104,8 +103,7 @@ def _tree(text: str) -> Tree | None:
 
 
 def _trees(text: str) -> list[Tree]:
-    """Return the trees of a text: as parsed and, for an inequality (parsed as a range), as
-    written."""
+    """Return the trees of a text: as parsed, and an inequality (parsed as a range) as written."""
     trees: list[Tree] = []
     if balanced(text) and 0 < len(text) <= LONGEST:
         with contextlib.suppress(UnreadableError, RecursionError):

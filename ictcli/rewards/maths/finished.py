@@ -54,8 +54,7 @@ def unfinished(answer: nodes.Node, gold: nodes.Node, *, algebra: bool) -> bool:
 
 def leaves_work(answer: Tree, gold: Tree, *, algebra: bool = True) -> bool:
     """Return whether an answer leaves work undone that the equal gold has done. A list, interval or
-    matrix leaves work undone if any of its items does; an equation, if all sides that are not names
-    do."""
+    matrix does so if any item does, an equation if all sides that are not names do."""
     if (allowed := _allowed(gold)) is None:
         return False
     parts = answer.parts

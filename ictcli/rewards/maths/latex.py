@@ -167,8 +167,7 @@ def _rows(aligned: re.Match[str]) -> str:
 
 
 def _system(cases: re.Match[str]) -> str:
-    """Join rows that are all equations as `_rows` does; leave other rows, such as rows with a
-    condition."""
+    """Join rows by `_rows` if all are equations; leave others, such as rows with conditions."""
     rows = [row for row in cases[2].split(ROW) if row.strip()]
     related = all("=" in row for row in rows) and not re.search(r"\b(?:if|when|for)\b", cases[2])
     return _rows(cases) if related else cases[0]

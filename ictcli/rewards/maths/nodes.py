@@ -9,8 +9,7 @@ from ictcli.rewards.maths.latex import CLOSE, OPEN
 
 
 class UnreadableError(ValueError):
-    """The text cannot be parsed, or in several ways: unmatched brackets, an unknown command,
-    `1/2x`."""
+    """The text has no meaning or several: unmatched brackets, an unknown command, `1/2x`."""
 
 
 class UndecidedError(Exception):
@@ -19,8 +18,7 @@ class UndecidedError(Exception):
 
 @dataclass(frozen=True)
 class Scalar:
-    """An expression in normalized LaTeX. `noun` is the thing counted, as in `3 apples`; lists use
-    it."""
+    """An expression in normalized LaTeX. `noun` is what a list counts: `3 apples`."""
 
     text: str
     unit: str | None = None
