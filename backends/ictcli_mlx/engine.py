@@ -52,7 +52,7 @@ class MlxEngine(EngineCore):
         if optimizer and self.adapted is None:
             if is_quantised(self.model):
                 raise UserError(
-                    f"{self.source.path} is quantised, and packed weights cannot be trained.",
+                    f"{self.source.path} is quantised. Such weights cannot be trained.",
                     "adapter.kind=lora trains low-rank adapters on top of them",
                 )
             self.model.unfreeze()

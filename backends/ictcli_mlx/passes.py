@@ -53,8 +53,8 @@ class Passes:
     def backward(
         self, batch: MicroBatch, terms: TokenTerms, whole: Update
     ) -> tuple[float, FloatArray, float]:
-        """Add the gradient of one micro-batch of the update `whole` to the optimiser's; return the
-        micro-batch's loss, log pi (N,) and summed KL."""
+        """Add the gradient of one micro-batch of the update `whole` to the optimiser's gradient;
+        return the pass's loss, log pi (N,) and summed KL."""
         assert self.optimizer is not None
         scale = self._loss_scale(whole.weights)
         scaled = replace(terms, weights=terms.weights * scale)

@@ -30,7 +30,7 @@ compare a group, and for the latter with compiled kernels."""
 PASS_LOGITS, ENTROPY_LOGITS = 3.5, 6.0
 """Copies of a pass's logits, gradient included; additional copies with an entropy bonus."""
 KEPT, RECOMPUTED = 1.05, 1.6
-"""Copies of a block's activations, if they are kept for the backward pass and if recomputed."""
+"""Copies of a block's activations: kept for the backward pass, and if they are recomputed."""
 STEP_EMBEDDINGS = 1.5
 """Copies of trained float32 embeddings during AdamW's step."""
 

@@ -127,7 +127,7 @@ def _fuse(model: nn.Module) -> None:
 
 
 def _targets(model: Any, settings: NewAdapters) -> dict[str, str]:
-    """Return the linear layers to adapt: name in the model -> block number and name within it."""
+    """Return the linear layers to adapt: name in the model -> block number, name in the block."""
     layers = list(blocks(model))
     linear = [[n for n, m in x.named_modules() if isinstance(m, nn.Linear)] for x in layers]
     names = {id(module): name for name, module in model.named_modules()}

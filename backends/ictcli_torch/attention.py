@@ -1,8 +1,8 @@
 """Attention over packed tokens, without padding. Other layers work token by token, so a prompt that
-several rows share needs to be there only once.
+several rows share needs to be in the pass only once.
 
-transformers passes a model's keyword arguments on to the attention function, and the tokens' layout
-is one of them. On a CPU, 16-bit models attend in float32, which is several times as fast.
+transformers passes a model's keyword arguments on to the attention function, and ictcli adds the
+tokens' layout. On a CPU, 16-bit models attend in float32, which is several times as fast.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """The decoding step: plain, or with fixed shapes, which a CUDA graph can replay.
 
 A plain step of a small model runs some 500 kernels, and Python takes longer to launch a kernel than
-the GPU to run it. A graph launches all of them at once.
+the GPU takes to run it. A graph launches all of them at once.
 """
 
 from collections.abc import Callable, Sequence

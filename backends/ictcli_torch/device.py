@@ -112,7 +112,7 @@ class Memory:
 
     def return_blocks(self) -> None:
         """On a CPU, return freed blocks of 1 MiB and more to the system. Otherwise glibc keeps
-        those below 32 MiB in a heap, where recomputing passes leave holes of half their memory. A
+        blocks below 32 MiB in a heap, where recomputing passes leave holes of half their memory. A
         step takes a fifth longer, so this is for settings that trade time for memory."""
         if self.device.type == "cpu" and sys.platform == "linux":
             with contextlib.suppress(AttributeError, OSError):

@@ -137,8 +137,8 @@ def narrow_end(model: Any, places: Tensor) -> Generator[None]:
 
 
 def _is_of_states_alone(mlp: Any) -> bool:
-    """Return whether the module is an MLP with states as its only input and output. Some also take
-    a residual, and routed ones return more."""
+    """Return whether the module is an MLP with states as its only input and output. Some MLPs also
+    take a residual, and routed MLPs return more."""
     if not type(mlp).__name__.endswith("MLP") or hasattr(mlp, "experts"):
         return False
     return len(inspect.signature(mlp.forward).parameters) == 1
@@ -205,7 +205,7 @@ def _packed(
 
 def _texts(ids: IntArray, lengths: IntArray, text: IntArray) -> tuple[IntArray, IntArray]:
     """Number the tokens of rows; rows of one `text` (R,) that begin alike share numbers. Return the
-    numbers (R, S), 0 after a row's length, and one flat place of each."""
+    numbers (R, S), 0 after a row's length, and one flat place of each number."""
     S, places, count = int(lengths.max()), list[IntArray](), 0
     numbers, text = np.zeros((len(ids), S), dtype=np.int64), text.astype(np.int64)
     for t in range(S):

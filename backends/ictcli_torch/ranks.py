@@ -153,8 +153,8 @@ class Communicator:
             tensor.copy_(part)
 
     def close(self) -> None:
-        """Leave the process group, all ranks together: torch aborts if one leaves during another's
-        call, or if Python exits while a thread of torch still holds a tensor."""
+        """Leave the process group, all ranks together: torch aborts if a rank leaves during
+        another's call, or if Python exits while a thread of torch still holds a tensor."""
         if dist.is_initialized() and not self.broken:
             with contextlib.suppress(RuntimeError):
                 dist.barrier()

@@ -136,8 +136,8 @@ class ShardedEngine(TorchEngine):
         self.restored = weights, state
 
     def align(self) -> None:
-        """Send the weights and state that rank 0 has restored to all ranks. Do nothing if it has
-        restored none: all ranks have loaded the same files."""
+        """Send the weights and state that rank 0 has restored to all ranks. Do nothing if rank 0
+        has restored nothing: all ranks have loaded the same files."""
         entries: list[str] | None = self.ranks.broadcast(self.restored and [*self.restored[1]])
         if entries is None:
             return
@@ -179,7 +179,7 @@ def shard(model: Any, device: torch.device, dtype: torch.dtype) -> Root:
 
 
 def skeleton(module: Any, device: torch.device) -> Any:
-    """Return a copy of a module with empty parameters; tied ones stay tied."""
+    """Return a copy of a module with empty parameters; tied parameters stay tied."""
 
     def empty(p: nn.Parameter) -> nn.Parameter:
         return nn.Parameter(torch.empty(0, dtype=p.dtype, device=device), requires_grad=False)

@@ -30,7 +30,7 @@ from ictcli.seeds import uniforms
 from ictcli.types import LOGP, FloatArray, Rollouts, Sampling
 
 OWN_HEAD = {"tie_word_embeddings": False}
-"""Change to the model's config.json for vLLM: the head is a weight of its own."""
+"""Change to the model's config.json for vLLM: the head is a separate weight."""
 ENVIRONMENT = {  # set unless the user has
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_LOGGING_LEVEL": "ERROR",

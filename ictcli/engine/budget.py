@@ -68,8 +68,8 @@ class Budget:
 
     def passing(self, work: Callable[[], T]) -> T:
         """Return `work()`, which computes the passes of `micro_batches`. If memory runs out, lower
-        the limit to half the tokens of the current pass and call it again. Raises RunFailedError if
-        that pass has a single row, or memory ran out before the first pass."""
+        the limit to half the tokens of the current pass and call `work` again. Raises
+        RunFailedError if that pass has a single row, or memory ran out before the first pass."""
 
         def begin() -> T:
             self._pass = 0, 0
@@ -89,8 +89,8 @@ class Budget:
 
     def decoding(self, group: int, total: int, work: Callable[[], T]) -> T:
         """Return `work()`, which samples `total` rows in groups of `group`, at most `rows` at once.
-        If memory runs out, halve `rows` and call `work` again. Raises RunFailedError if one group
-        needs too much."""
+        If memory runs out, halve `rows` and call `work` again. RunFailedError if one group is too
+        much."""
 
         def halve() -> str:
             groups = min(self.rows, total) // group
@@ -102,7 +102,7 @@ class Budget:
 
     def _until_it_fits(self, work: Callable[[], T], halve: Callable[[], str], hint: str) -> T:
         """Call `work` until memory suffices. `halve` lowers the limits and returns where memory ran
-        out, as text. If it cannot lower them, raise RunFailedError with `hint`."""
+        out, as text. If `halve` cannot lower them, raise RunFailedError with `hint`."""
         while True:
             try:
                 return work()
@@ -129,7 +129,7 @@ class Budget:
             )
 
     def lower(self, tokens: int, rows: int) -> bool:
-        """Lower the limits to these if they are smaller; return whether a limit changed."""
+        """Lower each limit to the given number if that is smaller; return whether one changed."""
         before = self.tokens, self.rows
         self.tokens, self.rows = min(self.tokens, tokens), min(self.rows, rows)
         return before != (self.tokens, self.rows)

@@ -57,8 +57,8 @@ def weights_fingerprint(folder: Path) -> str:
 
 
 def _update(digest: Any, opened: BinaryIO, start: int, size: int, blocks: int) -> None:
-    """Add `size` bytes of a file from `start` to the digest. If they are more than `blocks` blocks,
-    add only `blocks` of them, evenly spaced from the first to the last (1: the middle one)."""
+    """Add `size` bytes of a file from `start` to the digest. Of more than `blocks` blocks, add only
+    `blocks`, evenly spaced from the first to the last (if `blocks` is 1, the middle block)."""
     if size <= BLOCK * blocks:
         opened.seek(start)
         digest.update(opened.read(size))

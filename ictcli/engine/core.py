@@ -77,7 +77,7 @@ class EngineCore(DataParallel, Engine):
         return self.about() | (launch if self.ranks.size > 1 else {})
 
     def adapt(self, settings: NewAdapters | None) -> None:
-        """Add the adapters in the model's folder to the model or, with `settings`, new ones."""
+        """Add the adapters in the model's folder to the model or, with `settings`, new adapters."""
         if self.source.adapter is None and settings is None:
             return
         folder = snapshot(self.source.path)

@@ -98,7 +98,7 @@ class DataParallel(ABC):
 
     @staticmethod
     def summed(parts: Sequence[UpdateReport]) -> UpdateReport:
-        """Return the figures of the whole update from those of every rank's rows."""
+        """Return the figures of the whole update from the figures of every rank."""
         total = {name: sum(getattr(part, name) for part in parts) for name in SUMMED}
         logp = np.sum([part.logp for part in parts], axis=0)
         return UpdateReport(logp, ratio_gap=max(part.ratio_gap for part in parts), **total)

@@ -216,7 +216,7 @@ def with_dtype(config: dict[str, Any], dtype: str) -> dict[str, Any]:
 
 
 def snapshot(path: str) -> Path | None:
-    """Return a model's folder; for a hub id its folder in the cache, or None if it has none."""
+    """Return a model's folder; for a hub id its folder in the cache, or None if not cached."""
     if Path(path).is_dir():
         return Path(path)
     from huggingface_hub import try_to_load_from_cache

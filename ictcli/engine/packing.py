@@ -1,8 +1,8 @@
 """Packing rollouts into forward passes.
 
 Wanted tokens are those whose logits are needed. Each row is cut after its last wanted token, and
-the LM head computes only wanted tokens. If it saves enough, a shared prompt is computed once, and
-its keys and values are repeated. Padding is on the right, where a causal mask hides it."""
+the LM head computes only wanted tokens. A prompt that rows share is computed once if this saves
+enough; its keys and values are repeated. Padding is on the right, where a causal mask hides it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts
 CHUNK_LOGITS = 1 << 25
 """Maximum number of logits that the LM head computes at once (128 MB in float32)."""
 SPARED = 0.2
-"""Share of tokens that sharing prompts must save, since it needs two calls of the model."""
+"""Minimum share of tokens that sharing prompts must save, as sharing calls the model twice."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def _pack(
 def _padded(
     rows: Sequence[Sequence[int] | np.ndarray], width: int = 0, dtype: Any = np.int32
 ) -> Any:
-    """Return rows as one array, padded with 0 to `width`, or to the longest row if that is 0."""
+    """Return rows as one array, padded with 0 to `width`, or to the longest row if `width` is 0."""
     array = np.zeros((len(rows), width or max(map(len, rows))), dtype=dtype)
     for i, row in enumerate(rows):
         array[i, : len(row)] = row

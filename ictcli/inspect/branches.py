@@ -1,7 +1,8 @@
 """Statistics of the tokens that methods keep, such as the share of branches. Nothing is trained.
 
 A branch is a token at which another response of the group has the same text so far, and then a
-different token (`ictcli.algorithm.branches`). Only a method that trains a branch can change it."""
+different token (`ictcli.algorithm.branches`). Methods change decisions only by training
+branches."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ PAPER = {"kept_prob": 0.18, "high_low_ratio": 1.03}
 """Figures of the tokens that ict keeps, as arXiv 2606.19771 states them for GSM8K."""
 USUAL = ("ict", "ict max_prob=0.99", "ict score=u*h", "ict score=h", "entropy20", "random")
 """The default methods. `ict reference=response` and `=group`, which are other interpretations of
-the paper, are not among them because they need two more passes."""
+the paper, are left out because they need two more passes."""
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def _tokens(group: GroupView, rollout: RolloutView, painted: bool) -> Markup:
 
 
 def page_data(view: StepView, shown: GroupView, limit: int = PAGE_BYTES) -> Held:
-    """Return the groups for a page that opens at `shown`: the nearest ones, with `limit` bytes of
+    """Return the groups for a page that opens at `shown`: the nearest groups, with `limit` bytes of
     data in all. Steps that cannot be read are left out."""
     pairs: dict[tuple[int, int], tuple[GroupView, Data]] = {}
     errors: list[str] = []

@@ -38,7 +38,7 @@ class RecordedStep:
     kept: BoolArray
     """(B, T): True for tokens that were trained."""
     weights: FloatArray
-    """(B, T), as they were trained."""
+    """(B, T): the tokens' weights in training."""
     notes: tuple[str, ...]
 
     @property
@@ -47,7 +47,7 @@ class RecordedStep:
 
 
 def find_recordings(source: Path) -> dict[int, Path]:
-    """Return the files of a run's recorded steps, by step, ascending. UserError if it has none."""
+    """Return the files of a run's recorded steps, by step, ascending. UserError without any."""
     if not is_run(source):
         inside = [p.parent for deep in ("*", "*/*") for p in source.glob(f"{deep}/recipe.toml")]
         hint = command("inspect", min(inside)) if inside else "ictcli train RECIPE"

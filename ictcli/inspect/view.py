@@ -61,7 +61,7 @@ def select_all(
 
     The methods are `names`, by default the run's and USUAL. Each method selects as in training: on
     the whole batch with the run's mini-batches, keep, scope and seed. The run's method is listed
-    once if it selects what was trained. UserError if a method is unknown."""
+    once if it selects the trained tokens. UserError if a method is unknown."""
     run_method = recorded.run_method
     default = (run_method, *USUAL) if run_method else USUAL
     methods = [find_method(name) for name in dict.fromkeys(names or default)]

@@ -42,7 +42,7 @@ class Explanation:
 
 
 class Row(NamedTuple):
-    """A response to judge, its gold, and the rest that its verifier may need."""
+    """A response to judge, its gold, and the other inputs that its verifier may need."""
 
     response: str
     gold: str

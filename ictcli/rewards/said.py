@@ -177,8 +177,8 @@ def _denied(text: str, mark: Span, end: int, follows: bool) -> bool:
 
 
 def _last_line(text: str) -> str:
-    """Return the words of a text's last line. If the text ends with a line break, return those of
-    the line before it, provided that a colon ends it or a displayed formula follows."""
+    """Return the words of a text's last line. If the text ends with a line break, return the words
+    of the line before it, provided that a colon ends it or a displayed formula follows."""
     line = text.rstrip("\\[$ \t\n")
     between = text[len(line) :]
     goes_on = line.endswith(":") or "\\[" in between or "$$" in between
@@ -192,7 +192,7 @@ def _words(text: str) -> str:
 
 
 def _spoken(text: str) -> str:
-    """Return a text without its thinking, unless the text ends with it, on a marked answer."""
+    """Return a text without thinking, unless thinking comes last and ends with a marked answer."""
     spoken: list[str] = []
     thought, inside, start = "", False, 0
     for tag in _THOUGHT.finditer(text):

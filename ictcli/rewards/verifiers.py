@@ -106,7 +106,7 @@ class Verifier:
 
 @dataclass(frozen=True)
 class Extra:
-    """A verifier that needs a pip extra: its `module:function` and the module that is needed."""
+    """A verifier that needs a pip extra: its `module:function` and the library that it needs."""
 
     place: str
     library: str

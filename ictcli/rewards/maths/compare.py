@@ -15,7 +15,7 @@ from ictcli.rewards.maths.structure import read
 from ictcli.rewards.maths.words import folded
 
 LONGEST = 800
-"""Maximum number of characters of a parsed answer; a longer one must be the gold verbatim."""
+"""Maximum number of characters of a parsed answer; a longer answer must be the gold verbatim."""
 
 Outcome = Literal["same", "unfinished", "different", "unreadable"]
 _DATE = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])")

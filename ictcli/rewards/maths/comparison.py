@@ -91,7 +91,7 @@ class Comparison:
         return False
 
     def _sides(self, node: Node) -> list[Node]:
-        """Return the answers that an approximation `A \\approx B` states: B, and A unless it is a
+        """Return the answers that an approximation `A \\approx B` states: B, and A unless A is a
         plain number; none if B is not A rounded. Return any other node in a list."""
         if not isinstance(node, Nearly):
             return [node]

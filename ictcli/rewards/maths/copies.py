@@ -82,7 +82,7 @@ def _forms(text: str) -> set[str]:
 
 def _unsolved(answer: str, gold: str, formulas: tuple["_Formula", ...]) -> bool:
     """Return whether an answer is an equation of the question, and not the gold. If the gold is
-    solved for a symbol, an equation in the same symbols as one of the question counts too."""
+    solved for a symbol, an equation in the symbols of an equation of the question counts too."""
     tree, right, solved = _tree(answer), _tree(gold), isinstance(reading(gold), Named)
     if tree is None or right is None or not isinstance(reading(answer), Chain):
         return False
@@ -161,7 +161,7 @@ def _formulas(question: str) -> tuple[_Formula, ...]:
 
 
 def _shapes(tree: Tree) -> frozenset[str]:
-    """Return a formula's `shape`; for a number its `form`, and for a decimal its fraction's too."""
+    """Return a formula's `shape`; for a number its `form`, for a decimal also its fraction's."""
     if rational(tree) is None:
         return frozenset((shape(tree),))
     decimal = _DECIMAL.fullmatch(tree.head)

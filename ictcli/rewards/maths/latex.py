@@ -141,7 +141,7 @@ def replaced(text: str, names: str, make: Callable[[str, str], str]) -> str:
 
 
 def _wordy(command: str, content: str) -> str:
-    """Return the content of `\\text{...}`: words between OPEN and CLOSE, formulas without them."""
+    """Return the content of `\\text{...}`: words between OPEN and CLOSE, formulas unmarked."""
     inner = content.strip()
     if command.startswith(("math", "text")):
         inner = re.sub(r"(?<=[A-Za-z])\s*\\cdot\s*(?=[A-Za-z])", "·", inner)

@@ -93,8 +93,7 @@ def _seed(left: str, right: str) -> str:
 
 
 def rounds(text: str, decimal: Fraction, places: int) -> bool:
-    """Return whether a constant, rounded to `places` decimals, is `decimal`, or raise
-    UnreadableError."""
+    """Return whether a constant, rounded to `places`, is `decimal`. Raises UnreadableError."""
     try:
         value = value_at(_read(text), {})
     except FAILURES:
