@@ -53,7 +53,7 @@ class MlxEngine(EngineCore):
             if is_quantised(self.model):
                 raise UserError(
                     f"{self.source.path} is quantised. Such weights cannot be trained.",
-                    "adapter.kind=lora trains low-rank adapters on top of them",
+                    "adapter.kind=lora trains low-rank adapters instead",
                 )
             self.model.unfreeze()
         if optimizer:

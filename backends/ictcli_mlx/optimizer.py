@@ -62,7 +62,7 @@ class Optimizer:
         self.gradient = None
 
     def _pure(self, masters: Any, gradient: Any, state: Any) -> tuple[Any, Any]:
-        """Return the masters and AdamW's state after a step; a pure function, to be compiled."""
+        """Return the masters and AdamW's state after a step. A pure function can be compiled."""
         kept, self.adamw.state = self.adamw.state, state
         try:
             return self.adamw.apply_gradients(gradient, masters), self.adamw.state

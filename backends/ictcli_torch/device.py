@@ -56,7 +56,7 @@ def check_device(
         if optimizer is not None and not adapted:
             raise UserError(
                 "engine.load_in_4bit=true rounds the weights to 4 bits, which cannot be trained.",
-                "adapter.kind=lora trains low-rank adapters on top of them",
+                "adapter.kind=lora trains low-rank adapters instead",
             )
         if device.type != "cuda":
             raise EngineMissingError(
@@ -136,8 +136,8 @@ class Memory:
                 ctypes.CDLL(None).malloc_trim(0)
 
     def peak(self) -> int:
-        """Return the peak use in bytes since this object was created: of a CUDA GPU, else of the
-        process. Outside Linux it is the process's peak since its start."""
+        """Return the peak use in bytes of a CUDA GPU, else of the process, since this was created.
+        Outside Linux it is the process's peak since its start."""
         if self.device.type == "cuda":
             return torch.cuda.max_memory_allocated(self.device)
         return peak_rss()

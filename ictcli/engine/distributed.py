@@ -104,7 +104,8 @@ class DataParallel(ABC):
         return UpdateReport(logp, ratio_gap=max(part.ratio_gap for part in parts), **total)
 
     def share_of(self, update: Update, rank: int | None = None) -> Update:
-        """Return the update with weights of 0 in all rows but those of `rank` (default: this)."""
+        """Return the update with weights of 0 in all rows but those of `rank` (default: this
+        rank)."""
         rows = self.rank_of(update) == (self.ranks.rank if rank is None else rank)
         return replace(update, weights=np.where(rows[:, None], update.weights, 0))
 

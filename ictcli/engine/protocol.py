@@ -48,9 +48,9 @@ class Engine(Protocol):
         `ictcli.algorithm.quantities.STATISTICS`.
 
         Row r draws its token t with uniform number (r, t) of `seed`, so batching changes results
-        only by the rounding of the logits. `on_tokens` is called with tokens as they are drawn, t
-        rising from 0 for each row, and from 0 again if memory ran out; an exception that it raises
-        ends the sampling. Raises NotFiniteError if logits are infinite or NaN."""
+        only by the rounding of the logits. `on_tokens` is called with tokens as they are drawn,
+        with t rising from 0 in each row, and again from 0 if memory ran out; an exception that it
+        raises ends the sampling. Raises NotFiniteError if logits are infinite or NaN."""
         ...
 
     def score(

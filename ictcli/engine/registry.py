@@ -142,7 +142,7 @@ def build_engine(
 
 @contextlib.contextmanager
 def interrupts_held() -> Generator[None]:
-    """Context that delays a KeyboardInterrupt to its end, since C++ libraries that import Python
+    """Context that delays a KeyboardInterrupt until it ends, since C++ libraries that import Python
     modules would abort the process. A second Ctrl-C exits at once."""
     held: list[KeyboardInterrupt] = []
     before = signal.getsignal(signal.SIGINT)

@@ -95,7 +95,7 @@ class Written:
         return ended
 
     def rollouts(self, prompts: Prompts, group: int, stats: Mapping[str, FloatArray]) -> Rollouts:
-        """Return all rollouts, cut after the longest row."""
+        """Return all rollouts, cut after the end of the longest row."""
         T = int(self.lengths.max(initial=1))
         return Rollouts(
             prompts=tuple(tuple(prompt) for prompt in prompts),
