@@ -48,7 +48,7 @@ def put_on(model: Any, settings: NewAdapters, path: str) -> dict[str, Any]:
 
 
 def _draw(model: Any, seed: int) -> None:
-    """Set each A to the initial values that all engines use. Expert layers keep mlx-lm's values."""
+    """Set each A to the initial values that all engines use. Experts keep mlx-lm's values."""
     for block, layer in enumerate(model.layers):
         for name, module in layer.named_modules():
             if "lora_a" in module and module.lora_a.ndim == 2:
@@ -98,8 +98,8 @@ def taken_off(model: nn.Module) -> Generator[None]:
 
 @contextlib.contextmanager
 def fused(model: Any) -> Generator[None]:
-    """Fuse the adapters into their layers inside the context. The model computes the same, but in
-    layers of 4, 8 or 16 bits fusing also rounds what was trained."""
+    """Fuse the adapters into their layers inside the context. The model's outputs stay the same,
+    except that fusing into layers of 4, 8 or 16 bits rounds the trained change."""
     dtype, replaced = model_dtype(model), _replaced(model)
     plain = [(name, module.fuse()) for name, module in _adapted(model)]
     for _, layer in plain:
@@ -114,7 +114,7 @@ def fused(model: Any) -> Generator[None]:
 @contextlib.contextmanager
 def whole(model: Any, kind: str) -> Generator[None]:
     """Give the model plain weights inside the context: adapters fused, quantised layers unpacked.
-    They are float16 if that can represent the trained weights (`in_float16`), else float32."""
+    They are float16 if float16 can represent the trained weights (`in_float16`), else float32."""
     dtype, replaced, parameters = model_dtype(model), _replaced(model), model.parameters()
     if not replaced:
         yield
@@ -169,7 +169,7 @@ def _unpacked(layer: Any) -> Any:
 
 
 def _replaced(model: Any) -> list[tuple[str, Any]]:
-    """Return the modules that fusing or unpacking replaces; of nested ones only the outermost."""
+    """Return the outermost modules that fusing or unpacking replaces."""
     adapted = [
         (name, module)
         for name, module in model.named_modules()

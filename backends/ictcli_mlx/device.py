@@ -8,7 +8,7 @@ from ictcli.engine.budget import OverLimitError
 from ictcli.errors import EngineMissingError
 
 CACHE_SHARE = 8
-"""Freed buffers may be kept up to 1 / CACHE_SHARE of the memory limit."""
+"""MLX may keep freed buffers of up to 1 / CACHE_SHARE of the memory limit."""
 UNLIMITED_CACHE = 2 << 30
 os.environ.setdefault("MLX_ENABLE_TF32", "0")  # or CUDA GPUs and the M5 round float32 products
 DEFAULT_LIMIT = mx.get_memory_limit()
@@ -25,7 +25,7 @@ class Memory:
         self.limit = int(limit_gib * 2**30) or int(recommended)
         self.forget_peak()  # MLX's own peak counts from the process's start
         mx.set_cache_limit(self.limit // CACHE_SHARE if self.limit else UNLIMITED_CACHE)
-        mx.set_memory_limit(self.limit or DEFAULT_LIMIT)  # near it MLX waits for running work
+        mx.set_memory_limit(self.limit or DEFAULT_LIMIT)  # near this limit MLX waits for work
         maybe_set_recommended_wired_limit()  # otherwise macOS may page the weights out
 
     def watch(self, what: str, hint: str) -> None:
@@ -35,13 +35,13 @@ class Memory:
         if self.limit and took > self.limit:
             self._reset()
             raise OverLimitError(
-                f"{what} took {_size(took)} of memory, over the limit of {_size(self.limit)}.",
+                f"{what} took {_size(took)} of memory, more than the limit of {_size(self.limit)}.",
                 f"{hint}, or raise engine.memory_limit (for an existing run: in its recipe.toml, "
                 "then ictcli resume RUN)",
             )
 
     def free(self) -> None:
-        """Return freed buffers to the system: the next phase needs buffers of other sizes."""
+        """Return freed buffers to the system, as the next phase needs buffers of other sizes."""
         mx.clear_cache()
         self._reset()  # or the next `watch` would count this phase's peak
 
@@ -76,7 +76,7 @@ def choose_device(name: str) -> mx.Device:
         is_gpu = name in ("gpu", "cuda", "mps")
         reason = "MLX finds no such device here" if is_gpu else "MLX knows only cpu and gpu"
         raise EngineMissingError(
-            f"The device {name!r} cannot be used: {reason}.", "engine.device=auto picks one"
+            f"The device {name!r} cannot be used: {reason}.", "set engine.device=auto"
         )
     device = mx.Device(names[name])
     mx.set_default_device(device)

@@ -52,8 +52,8 @@ class MlxEngine(EngineCore):
         if optimizer and self.adapted is None:
             if is_quantised(self.model):
                 raise UserError(
-                    f"{self.source.path} is quantised, and packed weights cannot be trained.",
-                    "adapter.kind=lora trains low-rank adapters on top of them",
+                    f"{self.source.path} is quantised. Such weights cannot be trained.",
+                    "adapter.kind=lora trains low-rank adapters instead",
                 )
             self.model.unfreeze()
         if optimizer:
@@ -83,8 +83,8 @@ class MlxEngine(EngineCore):
         return adapter
 
     def for_sampling(self, tokens: int) -> contextlib.AbstractContextManager[None]:
-        """Fuse the adapters of a float32 model: an adapted layer launches five kernels, a plain one
-        launches one. In 16 bits fusing would round away an adapter's first steps."""
+        """Fuse the adapters of a float32 model: an adapted layer launches five kernels, a plain
+        layer launches one. In 16 bits fusing would round away an adapter's first steps."""
         exact = model_dtype(self.model) == mx.float32 and not is_quantised(self.model)
         if self.adapted is None or not exact:
             return contextlib.nullcontext()

@@ -14,7 +14,7 @@ def flat(tree: Any) -> dict[str, mx.array]:
 
 
 def number(value: mx.array) -> float:
-    """Return the value of a scalar array; waits until it is computed."""
+    """Wait until a scalar array is computed, and return its value."""
     return float(cast(float, value.item()))
 
 

@@ -1,4 +1,4 @@
-"""Load a causal language model, and run it with the LM head only on the wanted states."""
+"""Load a causal language model, and run it, with the LM head applied only to the states needed."""
 
 import contextlib
 import json
@@ -70,7 +70,7 @@ def load(
 
 
 def _take_short_frequencies(model: nn.Module, config: dict[str, Any]) -> None:
-    """Use LongRoPE's frequencies for short sequences; mlx-lm loads only those for long ones."""
+    """Use LongRoPE's frequencies for short sequences; mlx-lm loads those for long sequences."""
     ropes = [rope for rope in rope_settings(config) if "short_factor" in rope]
     for module in model.modules():
         for rope in ropes if type(module) is SuScaledRoPE else ():
@@ -84,7 +84,7 @@ def vocabulary_of(config: dict[str, Any], folder: Path) -> int:
     text = config.get("text_config", config)  # nested if the model takes images too
     size = text.get("vocab_size") or config.get("vocab_size")
     if not size:
-        raise UserError(f"{folder}/config.json has no vocab_size.", "add it")
+        raise UserError(f"{folder}/config.json has no vocab_size.", "add vocab_size there")
     return int(size)
 
 
@@ -136,8 +136,8 @@ def is_quantised(model: nn.Module) -> bool:
 
 
 def restore_layout(folder: Path, like: Path) -> None:
-    """Give the weights saved in `folder` the names and axes that they have in `like`. mlx-lm saves
-    convolutions with channels last and, in such models, 1 + the weight of some norms."""
+    """Give the weights in `folder` the names and axes that they have in `like`: mlx-lm saves
+    convolutions with channels last, and for Qwen3.5 and Qwen3-Next 1 + some norm weights."""
     files = like.glob("model*.safetensors")
     shapes = {tensor.name: tensor.shape for file in files for tensor in stored_tensors(file)}
     names = {_place(name): name for name in shapes}
@@ -199,8 +199,8 @@ def find_heads(model: nn.Module) -> list[Head]:
 def _changed_inputs(
     heads: Sequence[Head], change: Callable[[mx.array], mx.array]
 ) -> Generator[list[mx.array]]:
-    """Apply `change` to the LM head's input, and yield a list to which each input is appended. It
-    stays empty if the model's head is of an unknown class.
+    """Apply `change` to the LM head's input, and yield a list to which each input is appended. The
+    list stays empty if the head's class is unknown.
 
     MLX has no hooks. The head's class is replaced by one that changes the input first, so whatever
     the model does after its head (scaling, soft capping) still happens.

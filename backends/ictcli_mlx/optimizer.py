@@ -38,7 +38,7 @@ class Optimizer:
         )
 
     def clip(self) -> float:
-        """Scale the summed gradient to a norm of at most `clip_norm`; return the norm before."""
+        """Scale the summed gradient to a norm of at most `clip_norm`; return the original norm."""
         if self.gradient is None:
             return 0.0
         squares = (g.square().sum() for g in flat(self.gradient).values())
@@ -62,7 +62,7 @@ class Optimizer:
         self.gradient = None
 
     def _pure(self, masters: Any, gradient: Any, state: Any) -> tuple[Any, Any]:
-        """Return the masters and AdamW's state after a step; a pure function, to be compiled."""
+        """Return the masters and AdamW's state after a step. A pure function can be compiled."""
         kept, self.adamw.state = self.adamw.state, state
         try:
             return self.adamw.apply_gradients(gradient, masters), self.adamw.state

@@ -1,5 +1,5 @@
-"""The forward and backward pass of one micro-batch (`ictcli.engine.update` loops over them). A
-prompt that several rows share runs once."""
+"""The forward and backward pass of one micro-batch (`ictcli.engine.update` loops over
+micro-batches). A prompt that several rows share is computed once."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -39,8 +39,8 @@ class Passes:
     def evaluate(
         self, batch: MicroBatch, of: Callable[[mx.array, mx.array], mx.array]
     ) -> FloatArray:
-        """Return `of(logits, tokens)` at the wanted places, an array of N rows. `of` gets the
-        logits (n, V) and tokens (n,) of a chunk."""
+        """Return the values of `of(logits, tokens)` for the N wanted tokens. Each call of `of` gets
+        the logits (n, V) and tokens (n,) of a chunk."""
         states = wanted_states(self.model, self.heads, *map(mx.array, _inputs(batch)))
         targets = mx.array(batch.targets)
         parts = [
@@ -53,14 +53,14 @@ class Passes:
     def backward(
         self, batch: MicroBatch, terms: TokenTerms, whole: Update
     ) -> tuple[float, FloatArray, float]:
-        """Add the gradient of one micro-batch of the update `whole` to the optimiser's; return the
-        micro-batch's loss, log pi (N,) and summed KL."""
+        """Add the gradient of one micro-batch of the update `whole` to the optimiser's gradient;
+        return the pass's loss, log pi (N,) and summed KL."""
         assert self.optimizer is not None
         scale = self._loss_scale(whole.weights)
         scaled = replace(terms, weights=terms.weights * scale)
         (loss, logp, kl), gradient = self._pass(batch, scaled, whole.objective)
         gradient = tree_map(lambda g: g.astype(mx.float32), gradient)
-        if scale != 1:  # dividing by 1 would copy each
+        if scale != 1:  # dividing by 1 would copy each array
             gradient = tree_map(lambda g: g / scale, gradient)
         self.optimizer.add(gradient)
         # computes the pass now, so that its activations are freed and only the gradient stays
@@ -70,8 +70,8 @@ class Passes:
         return number(loss) / scale, np.array(logp)[:N], float(np.array(kl)[:N].sum())
 
     def _loss_scale(self, weights: FloatArray) -> float:
-        """Return a power of two to multiply token weights with. In float16 it makes the largest
-        about 1, since gradients of weights near 1e-6 would vanish; otherwise it is 1."""
+        """Return a power of two to multiply token weights with. In float16 it scales the largest
+        weight to about 1, since the gradients of tiny weights would vanish; else it is 1."""
         largest = float(np.abs(weights).max(initial=0))
         if model_dtype(self.model) != mx.float16 or not 0 < largest < np.inf:
             return 1.0
@@ -102,7 +102,7 @@ class Passes:
         def loss(
             parameters: Any, arrays: list[mx.array], *inputs: mx.array
         ) -> tuple[mx.array, mx.array, mx.array]:
-            """Return `policy_loss`. Weights are an argument: a compiled trace keeps no old ones."""
+            """Return `policy_loss`. Weights are an argument, so a trace keeps no old weights."""
             self.model.update(parameters)
             states = wanted_states(self.model, self.heads, *inputs)
             head_loss = self._head_loss(objective, form)
@@ -132,8 +132,8 @@ class Passes:
 
 
 def _with_gradient(loss: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `loss` with its gradient by its first two arguments, computed in the forward pass.
-    The backward pass then needs no intermediate result."""
+    """Return `loss`, made to compute its gradient with respect to its first two arguments in the
+    forward pass. The backward pass then needs no intermediate result."""
     differentiated = mx.value_and_grad(loss, argnums=(0, 1))
 
     def both(weights: Any, states: mx.array, terms: Any) -> Any:
@@ -158,8 +158,8 @@ def _inputs(batch: MicroBatch) -> list[np.ndarray]:
 
 
 def _bucketed(inputs: list[np.ndarray], terms: TokenTerms) -> tuple[list[np.ndarray], TokenTerms]:
-    """Return the inputs and terms padded to a bucket's size. An added place repeats the last one,
-    so that its numbers are finite, and has weight 0."""
+    """Return the inputs and terms padded to a bucket's size. Added places repeat the last place, so
+    that their numbers are finite, and have weight 0."""
     ids, places, *prompts = inputs
     wide = _widened(ids)
     before, now = (array.shape[1] + bool(prompts) for array in (ids, wide))

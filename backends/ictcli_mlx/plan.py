@@ -15,8 +15,8 @@ CACHE_STEP = 256
 """Number of positions by which mlx-lm's KV caches grow."""
 PREFILL_TOKENS, GPU_PREFILL_TOKENS = 256, 8192
 """Prompt tokens of one prefill pass, all rows together (`sample`), on a CPU and on a GPU. A CPU
-also computes the scores that the mask hides, fewer in small chunks. On a GPU each pass costs kernel
-launches, and attention stores no scores."""
+also computes the scores that the mask hides; in small chunks these are fewer. On a GPU each pass
+costs kernel launches, and attention stores no scores."""
 PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 15, 1 << 26
 """Number of logits whose statistics are computed together (`sample`): on a CPU 128 KB, which fit a
 core's cache; on a GPU, where each call is a launch, 256 MB."""
@@ -25,12 +25,12 @@ core's cache; on a GPU, where each call is a launch, 256 MB."""
 STEP_LOGITS, CUT_LOGITS = 5.8, 6.0
 """Copies of a decoding step's logits; additional copies with top-k or top-p."""
 ROW_STATS, GROUP_STATS, COMPILED_GROUP_STATS = 2.0, 9.0, 5.0
-"""Copies of the probabilities measured together, for statistics of single rows, for those that
+"""Copies of the probabilities measured together, for statistics of single rows, for statistics that
 compare a group, and for the latter with compiled kernels."""
 PASS_LOGITS, ENTROPY_LOGITS = 3.5, 6.0
 """Copies of a pass's logits, gradient included; additional copies with an entropy bonus."""
 KEPT, RECOMPUTED = 1.05, 1.6
-"""Copies of a block's activations, if they are kept for the backward pass and if recomputed."""
+"""Copies of a block's activations: kept for the backward pass, and if they are recomputed."""
 STEP_EMBEDDINGS = 1.5
 """Copies of trained float32 embeddings during AdamW's step."""
 
@@ -62,7 +62,7 @@ def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -
 
 def updating(work: Workload) -> Iterator[Parts]:
     """Yield the bytes by part at each possible peak of a pass, then in AdamW's step. Gradients are
-    the sum of earlier passes' and the pass's own."""
+    the sum over earlier passes, and the gradient of this pass."""
     s, recipe, full = _shape(work), work.recipe, not work.recipe.adapters
     summed = 4 * work.trained
     head = s.embedding * work.width if full else 0

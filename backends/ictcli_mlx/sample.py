@@ -19,7 +19,7 @@ from .device import Memory
 from .plan import GPU_ELEMENTS, GPU_PREFILL_TOKENS, PENDING_ELEMENTS, PREFILL_TOKENS
 
 GONE = 8
-"""Finished rows are removed, which copies the whole cache, once they are 1 / GONE of all rows."""
+"""Finished rows are removed once they are 1 / GONE of all rows: removal copies the cache."""
 
 
 def _searchsorted(cdf: mx.array, target: mx.array, *, right: bool) -> mx.array:
@@ -47,7 +47,7 @@ def lockstep(
     """Decode `group` rows for each prompt. `uniforms` (B, T) decide every draw.
 
     A lane is a row of the arrays on the device. The device computes token t + 1 while Python reads
-    token t and finds the rows that end, so it does not wait for Python.
+    token t and finds the rows that end, so the device does not wait for Python.
     """
     B, T = len(prompts) * group, sampling.max_tokens
     parallel = mx.default_device().type == mx.gpu
@@ -76,7 +76,7 @@ def lockstep(
             values = now[2] if len(live) == len(lanes) else now[2][mx.array(live)]
             recorder.add(values, rows, token, written.prefix[rows], t)
         ended = written.add(t, rows, token, np.array(now[1])[live])
-        memory.watch(f"Sampling {len(lanes)} rows side by side", "lower engine.rows or max_tokens")
+        memory.watch(f"Sampling {len(lanes)} rows at once", "lower engine.rows or max_tokens")
         alive[live[ended]] = False
         if not alive.any():
             break
@@ -114,7 +114,7 @@ def _prefill(
     for first in range(0, longest, chunk):
         model(mx.array(ids[:, first : first + chunk]), cache=caches)  # logits are never evaluated
         mx.eval([cache.state for cache in caches])  # computes the chunk, frees activations
-        memory.watch("Reading the prompts", "lower engine.rows or prompts, or shorten the prompts")
+        memory.watch("Prefilling prompts", "lower engine.rows or prompts, or shorten the prompts")
     if padded:
         for cache in caches:
             cache.finalize()  # moves the padding to the left, where decoding needs it
@@ -135,7 +135,7 @@ def new_cache(model: Any, lengths: Sequence[int]) -> list[Any]:
     unknown = [type(cache).__name__ for cache in caches if not hasattr(cache, "merge")]
     if unknown:
         raise UserError(
-            f"mlx-lm's {unknown[0]} of this model holds only prompts of equal length.",
+            f"This model's cache ({unknown[0]} of mlx-lm) cannot hold prompts of unequal length.",
             "set prompts=1",
         )
     return [cache.merge([cache] * len(lengths)) for cache in caches]
@@ -193,5 +193,5 @@ class StatsRecorder(Recorder):
 
 @functools.cache
 def _compiled(formula: Callable[..., Any]) -> Any:
-    """Return the formula compiled: a dozen passes over (N, V) become one or two."""
+    """Return the formula compiled: a dozen passes over (N, V) arrays become one or two."""
     return mx.compile(partial(formula, mx), shapeless=True)

@@ -1,4 +1,4 @@
-"""Create, load, disable, write and sample with low-rank adapters, by peft."""
+"""Create, load, disable, write and sample with low-rank adapters, using peft."""
 
 import contextlib
 import json
@@ -79,13 +79,13 @@ TOGETHER = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 
 
 class Siblings:
-    """Adapters of layers with the same input, to which all their A are applied in one product."""
+    """Adapters of layers with the same input. One product applies all their A to this input."""
 
     typed: tuple[Tensor, list[Tensor]] | None = None
     """A and B in the model's dtype, set while `sampling` is active; else None."""
     _states: ClassVar[Tensor | None] = None
-    """Input of the last product, until each layer has taken its part. All groups share it, so that
-    a pass frees what an earlier one left when memory ran out."""
+    """Input of the last product, until each layer has taken its part. All groups share this
+    variable, so that a pass frees the input that an earlier pass left when memory ran out."""
     _parts: ClassVar[dict[FusedLora, tuple[Tensor, Tensor]]] = {}
 
     def __init__(self, layers: list[FusedLora]) -> None:
@@ -127,7 +127,7 @@ def _fuse(model: nn.Module) -> None:
 
 
 def _targets(model: Any, settings: NewAdapters) -> dict[str, str]:
-    """Return the linear layers to adapt: name in the model -> block number and name within it."""
+    """Return the linear layers to adapt: name in the model -> block number, name in the block."""
     layers = list(blocks(model))
     linear = [[n for n, m in x.named_modules() if isinstance(m, nn.Linear)] for x in layers]
     names = {id(module): name for name, module in model.named_modules()}
@@ -151,7 +151,7 @@ def read(model: Any, folder: Path, base: str) -> peft.PeftModel:
 
 
 def _check_kind(config: peft.PeftConfig) -> None:
-    """Raise ValueError for adapters that do more than replace layers: passes would ignore it."""
+    """Raise ValueError for adapters that do more than replace layers: passes ignore the rest."""
     if config.is_prompt_learning:
         kind = peft.PeftType(config.peft_type).value
         raise ValueError(f"ictcli does not support peft's adapters of kind {kind}")
@@ -162,7 +162,7 @@ def _check_kind(config: peft.PeftConfig) -> None:
 
 
 def _check_names(adapted: peft.PeftModel, file: Path) -> None:
-    """Raise ValueError if weights are missing, or unknown to the model, which peft would ignore.
+    """Raise ValueError if weights are missing, or unknown to the model: peft would ignore both.
     With adapters on embeddings or the head, peft also saves their base weights."""
     expected = set(_weights(adapted))
     with safe_open(file, "pt") as opened:

@@ -1,8 +1,8 @@
 """Attention over packed tokens, without padding. Other layers work token by token, so a prompt that
-several rows share needs to be there only once.
+several rows share needs to be in the pass only once.
 
-transformers passes a model's keyword arguments on to the attention function, and the tokens' layout
-is one of them. On a CPU, 16-bit models attend in float32, which is several times as fast.
+transformers passes a model's keyword arguments on to the attention function, and ictcli adds the
+tokens' layout. On a CPU, 16-bit models attend in float32, which is several times as fast.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ def attend(
     layout: Any = None,
     **how: Any,
 ) -> tuple[Tensor, None]:
-    """Attend as transformers does with PyTorch's function, or by the layout if one is passed."""
+    """Compute attention by `layout`; if it is None, as transformers does with PyTorch."""
     if layout is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **how)
     masked = attention_mask is not None and attention_mask.dtype != NO_MASK.dtype
@@ -66,7 +66,7 @@ class Grid:
 
     shape: tuple[int, int]
     tokens: Tensor | None = None
-    """(B * L,) index of the token at each place, any on padding; None if tokens are in order."""
+    """(B * L,) index of the token at each place, arbitrary on padding; None: in order."""
     places: Tensor | None = None
     """(n,) index of one place of each token."""
 
@@ -84,7 +84,7 @@ class Grid:
 @dataclass(frozen=True)
 class Packed:
     """The layout of a row of packed tokens: the first `tokens` are prompts, the rest their
-    responses. A beginning that several responses to a prompt share is there once."""
+    responses. A beginning that several responses to a prompt share is stored once."""
 
     tokens: int
     prompts: Grid
@@ -117,8 +117,8 @@ class Packed:
 
 @dataclass(frozen=True)
 class AfterPrompts:
-    """The layout of a decoding step on a CPU: one token of each row. A row's cache holds only what
-    follows its prompt; the prompt's keys and values are read once for all its rows."""
+    """The layout of a decoding step on a CPU: one token of each row. A row's cache holds only the
+    tokens after its prompt; the prompt's keys and values are read once for all its rows."""
 
     prompts: Kept
     mask: Tensor | None

@@ -28,7 +28,7 @@ class GrowingLayer(DynamicLayer):
         self._dtype = dtype
         """Type of the storage; None: that of the keys."""
         self._spare = spare
-        """At most one unused storage, which the layers of a cache pass on to each other."""
+        """At most one unused storage, which the layers of a cache share in turn."""
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
@@ -114,7 +114,7 @@ class FixedLayer(StaticLayer):
         return self.keys, self.values
 
     def get_seq_length(self) -> int:
-        """Return a length with which the causal mask hides nothing, as if all were filled."""
+        """Return the full length, with which the causal mask hides nothing."""
         return self.max_cache_len - 1
 
 

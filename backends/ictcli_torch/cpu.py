@@ -1,9 +1,9 @@
 """Faster matrix products of large layers on x86 CPUs.
 
 PyTorch computes float32 products with MKL, which is slow for the few rows of a decoding step.
-FBGEMM, included in PyTorch, is the fastest there: it reads float16 weights and computes in float32.
-oneDNN is in between, and with AVX-512 the fastest for many rows. In bfloat16 PyTorch copies the
-whole weight if a layer's input is a slice, as the LM head's is; oneDNN does not."""
+FBGEMM, included in PyTorch, is the fastest for few rows: it reads float16 weights and computes in
+float32. oneDNN is faster than MKL, and with AVX-512 the fastest for many rows. In bfloat16 PyTorch
+copies the whole weight if a layer's input is a slice, as for the LM head; oneDNN does not."""
 
 import contextlib
 import platform
@@ -23,8 +23,8 @@ class LargeLinear(nn.Linear):
     """A linear layer with faster kernels; `exchange` turns an `nn.Linear` into one."""
 
     kernels: str
-    """Name of the kernels. Those in `PACKING` pack frozen weights once for FBGEMM, if float16 fits;
-    `avx2` uses MKL for the backward pass (`bench/products.py`). oneDNN computes the rest."""
+    """Name of the kernels. Those in `PACKING` pack frozen weights once for FBGEMM, if they fit
+    float16; `avx2` uses MKL for the backward pass (`bench/products.py`). oneDNN does the rest."""
     packed: Any = None
     """The weight and bias in float16, in FBGEMM's layout."""
     float16: Tensor | None = None
@@ -58,7 +58,7 @@ class LargeLinear(nn.Linear):
 
 
 def exchange(model: nn.Module, device: torch.device, kernels: str) -> None:
-    """Make large layers use `kernels`: those in float32, and in bfloat16 if oneDNN supports it."""
+    """Make large float32 layers use `kernels`, and bfloat16 layers if oneDNN supports bfloat16."""
     if device.type != "cpu" or kernels == "plain":
         return
     multiplies = torch.ops.mkldnn._is_mkldnn_bf16_supported()

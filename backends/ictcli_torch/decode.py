@@ -1,7 +1,7 @@
 """The decoding step: plain, or with fixed shapes, which a CUDA graph can replay.
 
 A plain step of a small model runs some 500 kernels, and Python takes longer to launch a kernel than
-the GPU to run it. A graph launches all of them at once.
+the GPU takes to run it. A graph launches all of them at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -86,7 +86,7 @@ def _forward(
 class GrowingDecoder:
     """Decoding by plain forward passes of the unfinished rows, with any kind of cache. Takes a
     model, its prefilled prompts, the prompt of each row (R,), and the number of steps. `step`
-    returns logits (R, V) float32 after the tokens (R,); `keep` drops all rows but some."""
+    returns logits (R, V) float32 after the tokens (R,); `keep` drops all but the given rows."""
 
     def __init__(self, model: Any, prefix: Prefix, of_row: Tensor, steps: int) -> None:
         self._model, self._cache = model, prefix.cache
@@ -118,7 +118,7 @@ class SharedDecoder:
         self._prompt = torch.arange(len(prefix.lengths))
         """The prompt of each row of the pass."""
         self._place = of_row
-        """Each rollout's row of the pass, whose cache holds its text but for the last token."""
+        """The row of the pass for each rollout. Its cache holds the text without the last token."""
 
     def step(self, token: Tensor) -> Tensor:
         texts = torch.stack([self._place, token])
@@ -148,8 +148,8 @@ class SharedDecoder:
 
 class FixedDecoder:
     """Decoding with tensors of fixed shapes and addresses, so that CUDA can replay a graph.
-    Finished rows are decoded along. To drop them would need a new graph, which costs more time than
-    it saves, so they are dropped when the cache is full and needs a new graph anyway."""
+    Finished rows are still decoded: dropping them would need a new graph, which costs more time
+    than it saves. They are dropped when the cache is full and needs a new graph anyway."""
 
     ROOM = 256
     """Number of free positions in a new cache. Its length doubles when full."""
@@ -258,7 +258,7 @@ def _capture(work: Work, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
         if ran_out(error):
             raise
         raise UserError(
-            f"This model's decoding step cannot be a CUDA graph: {text_of(error)}.",
+            f"The decoding step cannot be captured as a CUDA graph: {text_of(error)}.",
             "engine.compile=off decodes without a graph",
         ) from error
     return graph

@@ -28,7 +28,7 @@ def choose_device(name: str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise EngineMissingError(
             f"The device {name!r} cannot be used: {reason_of(error)}.",
-            "engine.device=auto picks one",
+            "engine.device=auto picks an available device",
         ) from error
     return device
 
@@ -55,8 +55,8 @@ def check_device(
     if settings.load_in_4bit:
         if optimizer is not None and not adapted:
             raise UserError(
-                "4-bit weights cannot be trained, and engine.load_in_4bit=true makes them so.",
-                "adapter.kind=lora trains low-rank adapters on top of them",
+                "engine.load_in_4bit=true rounds the weights to 4 bits, which cannot be trained.",
+                "adapter.kind=lora trains low-rank adapters instead",
             )
         if device.type != "cuda":
             raise EngineMissingError(
@@ -91,7 +91,7 @@ large models, in bytes."""
 
 
 class Memory:
-    """Measures a device's peak memory and returns freed memory. Earlier use is not counted."""
+    """Measures a device's peak memory from now on, and returns freed memory to the system."""
 
     small = False
     """Whether the model has fewer than `plan.SMALL` parameters."""
@@ -112,16 +112,16 @@ class Memory:
 
     def return_blocks(self) -> None:
         """On a CPU, return freed blocks of 1 MiB and more to the system. Otherwise glibc keeps
-        those below 32 MiB in a heap, where recomputing passes leave holes of half their memory. A
+        blocks below 32 MiB in a heap, where recomputing passes leave holes of half their memory. A
         step takes a fifth longer, so this is for settings that trade time for memory."""
         if self.device.type == "cpu" and sys.platform == "linux":
             with contextlib.suppress(AttributeError, OSError):
                 ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, BLOCK)
 
     def end_phase(self) -> None:
-        """On a CPU, return what sampling or an update freed to the system. glibc keeps blocks below
-        32 MiB, but the next phase needs other sizes, so that memory would grow to the sum of both.
-        Not for a small model: allocating again costs a tenth of its step."""
+        """On a CPU, return the memory of a finished sampling or update to the system. glibc keeps
+        blocks below 32 MiB, but the next phase needs other sizes, so memory would grow to the sum
+        of both. Skipped for small models: allocating again costs a tenth of their step."""
         if self.device.type == "cpu" and not self.small:
             self.free()
 
@@ -136,16 +136,16 @@ class Memory:
                 ctypes.CDLL(None).malloc_trim(0)
 
     def peak(self) -> int:
-        """Return the peak use in bytes since this object was created: of a CUDA GPU, else of the
-        process. Outside Linux it is the process's peak since its start."""
+        """Return the peak use in bytes of a CUDA GPU, else of the process, since this was created.
+        Outside Linux it is the process's peak since its start."""
         if self.device.type == "cuda":
             return torch.cuda.max_memory_allocated(self.device)
         return peak_rss()
 
 
 def ran_out(error: Exception) -> bool:
-    """Return whether PyTorch or its libraries raised this because memory ran out, or while handling
-    such an error, as the end of a CUDA graph's capture may."""
+    """Return whether PyTorch or its libraries raised this error because memory ran out, or while
+    handling such an error, as may happen when a CUDA graph's capture ends."""
     if is_full(error):
         return True
     return isinstance(error.__context__, Exception) and ran_out(error.__context__)

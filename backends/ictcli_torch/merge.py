@@ -23,14 +23,14 @@ NAME = "default"
 @contextlib.contextmanager
 def merged(model: Any, *, exactly: bool = False) -> Generator[None]:
     """Inside the context, give the model plain layers: adapters merged, 4-bit weights unpacked.
-    `exactly`: in a type that represents what was trained, for export. The merged layers are copies;
-    the model's own are put back unchanged. Raise UserError if an adapter, loaded from elsewhere, is
-    not low-rank or not on a linear layer."""
+    `exactly`: in a type that represents the trained weights, for export. The merged layers are
+    copies; the model's own layers return unchanged at the end. Raise UserError if an adapter,
+    loaded from elsewhere, is not low-rank or not on a linear layer."""
     exchanged, kept = dict(_outermost(model)), model.dtype
     if any(not _can_be_merged(module) for module in exchanged.values()):
         raise UserError(
             "ictcli can sample from adapters of this kind, but not merge them.",
-            "use peft's merge_and_unload",
+            "merge them with peft's merge_and_unload",
         )
     dtype = _exact_type(model, exchanged) if exactly else kept
     others: list[tuple[nn.Parameter, Tensor]] = []

@@ -1,4 +1,4 @@
-"""Load a causal language model, and run it with the LM head only on the wanted states."""
+"""Load a causal language model, and run it, with the LM head applied only to the states needed."""
 
 import contextlib
 import inspect
@@ -88,7 +88,7 @@ def blocks(model: Any) -> nn.ModuleList:
         for module in part.modules():
             if isinstance(module, nn.ModuleList) and len(module) == count:
                 return module
-    raise UserError("The torch engine cannot find this model's blocks.", "try --backend mlx")
+    raise UserError("The torch engine finds no blocks in this model.", "try --backend mlx")
 
 
 @contextlib.contextmanager
@@ -112,8 +112,8 @@ def frugal(model: Any, *, recompute: bool) -> Generator[None]:
 
 @contextlib.contextmanager
 def _unrepeated() -> Generator[None]:
-    """Keep keys and values unrepeated for the heads that share them, if transformers knows the
-    variable. PyTorch's kernel for CPUs needs no copies, even with a mask."""
+    """Keep keys and values unrepeated for the heads that share them, if transformers knows
+    UNREPEATED. PyTorch's kernel for CPUs needs no copies, even with a mask."""
     if UNREPEATED in os.environ:
         yield
         return
@@ -168,7 +168,7 @@ def text_config(model: Any) -> Any:
 
 
 def decoder_of(model: Any) -> Any:
-    """Return the module that computes the states before the LM head, also for Llama 4, of which
+    """Return the module that computes the states before the LM head, also for Llama 4, for which
     transformers' `get_decoder` returns the model itself."""
     decoder = model.get_decoder()
     return getattr(model, "model", model) if decoder is model else decoder

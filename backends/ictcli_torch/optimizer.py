@@ -39,7 +39,7 @@ class Optimizer:
         )
 
     def clip(self) -> float:
-        """Scale the summed gradient to a norm of at most `clip_norm`; return the norm before."""
+        """Scale the summed gradient to a norm of at most `clip_norm`; return the original norm."""
         gradients = [master for master in self.masters.values() if master.grad is not None]
         if not gradients:
             return 0.0
@@ -68,7 +68,7 @@ class Optimizer:
                 weight.copy_(self.masters[name])
 
     def state(self) -> dict[str, Tensor]:
-        """Return AdamW's state and any masters that are not the weights: KIND/NAME to tensor."""
+        """Return AdamW's state and any masters that are not the weights, by KIND/NAME."""
         tensors: dict[str, Tensor] = {}
         for name, master in self.masters.items():
             if master is not self.weights[name]:

@@ -1,5 +1,5 @@
-"""The forward and backward pass of one micro-batch (`ictcli.engine.update` loops over them). A
-prompt that several rows share runs once."""
+"""The forward and backward pass of one micro-batch (`ictcli.engine.update` loops over
+micro-batches). A prompt that several rows share is computed once."""
 
 import contextlib
 import inspect
@@ -46,8 +46,8 @@ class Passes:
 
     @torch.inference_mode()
     def evaluate(self, batch: MicroBatch, of: Callable[[Tensor, Tensor], Tensor]) -> FloatArray:
-        """Return `of(logits, tokens)` at the wanted places, an array of N rows. `of` gets the
-        logits (n, V) and tokens (n,) of a chunk."""
+        """Return the values of `of(logits, tokens)` for the N wanted tokens. Each call of `of` gets
+        the logits (n, V) and tokens (n,) of a chunk."""
         states, targets = wanted_states(self.model, batch), self._on_device(batch.targets).long()
         parts = [
             of(head_logits(self.model, states[c]), targets[c]).cpu().numpy()
@@ -102,8 +102,8 @@ def shares_prompts(model: Any) -> bool:
 @torch.no_grad()
 def asked_of(model: Any) -> list[bool]:
     """For each block that calls the attention function once with the layout, return whether values
-    are as wide as keys, as `AfterPrompts` needs. Two tokens are run to find out, once per model: a
-    model's code may drop the layout."""
+    are as wide as keys, as `AfterPrompts` needs. To find out, the model runs on two tokens, once:
+    its code may ignore the layout."""
     if "asked" not in vars(model):
         kept, two = dict[int, tuple[Tensor, Tensor]](), torch.arange(2, device=model.device)[None]
         how = {"attention_mask": NO_MASK, "layout": Packed(2, Grid((1, 2)), kept=kept)}
@@ -116,8 +116,8 @@ def asked_of(model: Any) -> list[bool]:
 
 @contextlib.contextmanager
 def narrow_end(model: Any, places: Tensor) -> Generator[None]:
-    """Run the last block's MLP only at `places` (n,) of a pass's tokens: only their states are
-    read, and they depend on no other place."""
+    """Run the last block's MLP only at `places` (n,) of a pass's tokens: only the states there are
+    used, and an MLP's output depends on no other place."""
     mlp: Any = getattr(blocks(model)[-1], "mlp", None)
     if not _is_of_states_alone(mlp):
         yield
@@ -137,8 +137,8 @@ def narrow_end(model: Any, places: Tensor) -> Generator[None]:
 
 
 def _is_of_states_alone(mlp: Any) -> bool:
-    """Return whether the module is an MLP with states as its only input and output. Some also take
-    a residual, and routed ones return more."""
+    """Return whether the module is an MLP with states as its only input and output. Some MLPs also
+    take a residual, and routed MLPs return more."""
     if not type(mlp).__name__.endswith("MLP") or hasattr(mlp, "experts"):
         return False
     return len(inspect.signature(mlp.forward).parameters) == 1
@@ -169,7 +169,7 @@ def _packed(
     batch: MicroBatch, on_device: Callable[[np.ndarray], Tensor]
 ) -> tuple[IntArray, IntArray, IntArray, Packed]:
     """Return the unpadded tokens of a pass (1, n), their positions (1, n), the index of the token
-    that predicts each wanted one (N,), and the layout."""
+    that predicts each wanted token (N,), and the layout."""
     shared, head = batch.shared, batch.head
     ends = head.shape[1] - 1 - head[:, ::-1].argmax(axis=1)  # the last place of each row
 
@@ -205,7 +205,7 @@ def _packed(
 
 def _texts(ids: IntArray, lengths: IntArray, text: IntArray) -> tuple[IntArray, IntArray]:
     """Number the tokens of rows; rows of one `text` (R,) that begin alike share numbers. Return the
-    numbers (R, S), 0 after a row's length, and one flat place of each."""
+    numbers (R, S), 0 after a row's length, and one flat place of each number."""
     S, places, count = int(lengths.max()), list[IntArray](), 0
     numbers, text = np.zeros((len(ids), S), dtype=np.int64), text.astype(np.int64)
     for t in range(S):

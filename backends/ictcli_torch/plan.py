@@ -23,12 +23,12 @@ NF4 = (4 + 8 / 64 + 32 / (64 * 256)) / 8
 """Bytes of an NF4 weight with its share of the scales. Embeddings and head are not quantised."""
 SMALL = 5_000_000
 """Number of parameters below which a model is small: several CPU threads wait for each other longer
-than they compute, and the memory that `model.frugal` saves is not worth its time."""
+than they compute, and the memory that `model.frugal` saves is not worth the time."""
 JOINED, JOINED_FROM = 512, 100_000_000
 """On a CPU: tokens up to which a pass joins rows, and the number of parameters from which this
 limit applies (`choose_joined`). Measured at 0.5B with AVX2, on one thread."""
 LARGE = 100_000
-"""Number of weights from which a layer uses the kernels of `cpu`, whose calls cost more."""
+"""Minimum number of weights of a layer that uses the kernels of `cpu`: their calls cost more."""
 PACKED_INPUTS = 512
 """FBGEMM pads the inputs of a layer that it packs to a multiple of this number."""
 WORTH_ARRANGING = 64
@@ -41,10 +41,10 @@ PART_ELEMENTS = 1 << 15
 
 # How many copies of an array exist at once. All logits are float32.
 STEP_LOGITS, CUT_LOGITS, GRAPH_LOGITS = 4.0, 5.0, 1.5
-"""Copies of a decoding step's logits; additional ones with top-k or top-p, and in a CUDA graph."""
+"""Copies of a decoding step's logits; additional copies with top-k or top-p, and in a graph."""
 HELD_LOGITS, ROW_STATS, GROUP_STATS = 2.0, 2.0, 8.0
-"""Copies of a step's logits while statistics are computed, and of the logits measured together, for
-statistics of single rows and for those that compare a group."""
+"""Copies of a step's logits while statistics are computed; copies of the logits measured together,
+for statistics of single rows and for statistics that compare a group."""
 PASS_LOGITS, TEMPERATURE_LOGITS, ENTROPY_LOGITS, ROUNDED_LOGITS = 4.0, 1.0, 2.0, 0.5
 """Copies of a pass's logits, gradient included; additional copies with a temperature other than 1,
 with an entropy bonus, and if logits have 16 bits."""

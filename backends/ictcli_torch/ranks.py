@@ -32,15 +32,15 @@ PATIENCE = timedelta(hours=2)
 ALIKE = 10.0
 """Seconds within which failures of all ranks count as one common failure."""
 LEAVE = 0.2
-"""Seconds after which torch's threads have freed what they sent."""
+"""Seconds within which torch's threads free the messages that they sent."""
 LOST = ("gloo", "nccl", "connection", "peer", "process group")
 """Words in torch's error messages if another process is gone."""
 
 
 def meet(backend: str) -> Store:
-    """Join the process group; return the store in which its processes leave notes. Its keys start
-    with the attempt: after a restart, torchrun's store still has addresses of dead processes, to
-    which torch 2.13 would connect."""
+    """Join the process group; return the key-value store that its processes share. Keys start with
+    the number of the attempt: after a restart, torchrun's store still has addresses of dead
+    processes, to which torch 2.13 would connect."""
     store, rank, size = next(rendezvous("env://", timeout=MEETING))
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     notes = PrefixStore(f"attempt-{attempt}-of-{size}", store)
@@ -53,7 +53,7 @@ class Communicator:
     """This process's connection to the others. Messages go through the CPU, gradients directly."""
 
     broken = False
-    """Whether this rank has lost the others: it must not communicate any more."""
+    """Whether this rank has lost the others and must not communicate any more."""
     leave: Callable[[], None] = staticmethod(dist.destroy_process_group)
     """Leaves the process group, and the groups that vLLM has made."""
 
@@ -66,7 +66,7 @@ class Communicator:
             self.store = meet("cpu:gloo,cuda:nccl" if cuda else "gloo")
         except RuntimeError as error:
             raise RunFailedError(
-                f"The processes of the launch cannot connect: {_reason(error)}.",
+                f"The processes of the launch cannot connect to each other: {_reason(error)}.",
                 "start them with torchrun --nproc-per-node N -m ictcli -- COMMAND",
             ) from error
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
@@ -97,7 +97,7 @@ class Communicator:
     def _connected(self) -> Generator[None]:
         """Raise LostError if another process is gone."""
         if self.broken:
-            raise LostError("The processes are out of step.", "start the same launch again")
+            raise LostError("This process has lost the other processes.", "start the launch again")
         try:
             yield
         except RuntimeError as error:
@@ -106,7 +106,7 @@ class Communicator:
             self.broken = True
             raise LostError(
                 f"Another process of the launch is gone: {_reason(error)}.",
-                "see its error message; the same launch with ictcli resume RUN continues",
+                "read that process's error; start ictcli resume RUN in the same way to continue",
             ) from error
 
     def share(self, work: Callable[[], T]) -> T:
@@ -153,8 +153,8 @@ class Communicator:
             tensor.copy_(part)
 
     def close(self) -> None:
-        """Leave the process group, all ranks together: torch aborts if one leaves during another's
-        call, or if Python exits while a thread of torch still holds a tensor."""
+        """Leave the process group, all ranks together: torch aborts if a rank leaves during
+        another's call, or if Python exits while a thread of torch still holds a tensor."""
         if dist.is_initialized() and not self.broken:
             with contextlib.suppress(RuntimeError):
                 dist.barrier()
@@ -175,15 +175,15 @@ def build(
     optimizer: OptimizerSettings | None = None,
     adapters: NewAdapters | None = None,
 ) -> TorchEngine:
-    """Return this rank's engine, on a GPU of its own, with rank 0's weights and moments to the bit.
-    An engine that does not train has all weights, also with `settings.shard`. All ranks must call
-    this together. Raise EngineMissingError if there are too few GPUs."""
+    """Return this rank's engine, on a GPU of its own, with exactly rank 0's weights and moments. An
+    engine that does not train has all weights, also with `settings.shard`. All ranks must call this
+    together. Raise EngineMissingError if there are too few GPUs."""
     device = settings.device.partition(":")[0]  # the communicator has chosen the GPU
     launch, gpus = find_launch(), torch.cuda.device_count()
     if launch and gpus and device in ("auto", "cuda") and launch.local >= gpus:
         raise EngineMissingError(
-            f"This machine has {gpus} GPUs, which is too few for its process {launch.local}.",
-            f"torchrun --nproc-per-node {gpus}, or engine.device=cpu",
+            f"This machine has {gpus} GPUs, fewer than the processes started on it.",
+            f"use torchrun --nproc-per-node {gpus}, or engine.device=cpu",
         )
     settings, kind = settings.model_copy(update={"device": device}), TorchEngine
     if settings.shard and optimizer is not None:

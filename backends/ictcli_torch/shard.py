@@ -78,7 +78,7 @@ class ShardedEngine(TorchEngine):
 
     def gradient(self, update: Update) -> UpdateReport:
         """Compute the gradient as other engines do, but raise RunFailedError if memory runs out.
-        Ranks gather each block together, so one alone cannot repeat a pass with fewer tokens."""
+        Ranks gather blocks together, so one rank alone cannot repeat a pass with fewer tokens."""
         try:
             share = pass_over(self, update)
         except Exception as error:
@@ -94,8 +94,8 @@ class ShardedEngine(TorchEngine):
         return report
 
     def rounds(self, update: Update, own: Update) -> Iterator[tuple[MicroBatch, bool]]:
-        """Yield this rank's passes, with True. If other ranks have more with (or without) shared
-        prompts, also yield theirs, with False: all ranks must run equally many."""
+        """Yield this rank's passes, with True. If other ranks have more passes with (or without)
+        shared prompts, also yield those, with False: all ranks must run equally many."""
         packs = [
             [*self.micro_batches(x.rollouts, x.trained)]
             for x in (self.share_of(update, rank) for rank in range(self.ranks.size))
@@ -136,8 +136,8 @@ class ShardedEngine(TorchEngine):
         self.restored = weights, state
 
     def align(self) -> None:
-        """Send the weights and state that rank 0 has restored to all ranks. Do nothing if it has
-        not: all ranks have loaded the same files."""
+        """Send the weights and state that rank 0 has restored to all ranks. Do nothing if rank 0
+        has restored nothing: all ranks have loaded the same files."""
         entries: list[str] | None = self.ranks.broadcast(self.restored and [*self.restored[1]])
         if entries is None:
             return
@@ -179,7 +179,7 @@ def shard(model: Any, device: torch.device, dtype: torch.dtype) -> Root:
 
 
 def skeleton(module: Any, device: torch.device) -> Any:
-    """Return a copy of a module with empty parameters; tied ones stay tied."""
+    """Return a copy of a module with empty parameters; tied parameters stay tied."""
 
     def empty(p: nn.Parameter) -> nn.Parameter:
         return nn.Parameter(torch.empty(0, dtype=p.dtype, device=device), requires_grad=False)

@@ -2,7 +2,7 @@
 
 Before every call all weights are sent to vLLM by its `reload_weights`, with adapters merged. A tied
 head is sent as a separate weight, and vLLM's config says so: on a CPU vLLM packs the head, and
-would not pack a tied one again. Inputs and outputs are token ids. Each prompt has a seed; vLLM's
+would not pack a tied head again. Inputs and outputs are token ids. Each prompt has a seed; vLLM's
 draws differ from ictcli's, and a batch's other rows may change a logit's rounding.
 
 The processes of a launch each start a vLLM at the same time. Each vLLM makes groups of one process
@@ -30,7 +30,7 @@ from ictcli.seeds import uniforms
 from ictcli.types import LOGP, FloatArray, Rollouts, Sampling
 
 OWN_HEAD = {"tie_word_embeddings": False}
-"""Change to the model's config.json for vLLM: the head is a weight of its own."""
+"""Change to the model's config.json for vLLM: the head is a separate weight."""
 ENVIRONMENT = {  # set unless the user has
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_LOGGING_LEVEL": "ERROR",
@@ -44,7 +44,7 @@ Responses = list[tuple[Sequence[int], Sequence[float]]]
 
 
 def whole_weights(model: Any) -> dict[str, Tensor]:
-    """Return a model's weights by their names in a Hugging Face folder, a tied head too."""
+    """Return a model's weights by their names in a Hugging Face folder, including a tied head."""
     return revert_weight_conversion(model, model.state_dict())
 
 
@@ -97,19 +97,19 @@ def draw(
 
 def check_near(engine: Any, rollouts: Rollouts, logp: FloatArray) -> None:
     """Raise RunFailedError if vLLM's log-probabilities differ from the model's log pi (B, T) by
-    more than rounding: its weights, or its definition of log pi, are then others."""
+    more than rounding: vLLM then has other weights, or defines log pi differently."""
     gap = np.abs(rollouts.logp - logp)[rollouts.valid].mean()
     if not gap <= (FLOAT32_GAP if engine.model.dtype == torch.float32 else ROUNDED_GAP):  # or NaN
         raise RunFailedError(
-            f"vLLM does not sample what is trained: log-probabilities differ by {gap:.2g} nats a "
-            "token.",
-            "engine.sampler=own",
+            "vLLM's log-probabilities differ from those of the trained model by "
+            f"{gap:.2g} nats per token.",
+            "set engine.sampler=own",
         )
 
 
 def logprobs_mode(sampling: Sampling) -> str:
-    """Return vLLM's name for log pi at the sampling temperature before any top-p or top-k cut.
-    There is none for a cut with a temperature other than 1, which recipes may not have."""
+    """Return vLLM's name for log pi at the sampling temperature before any top-p or top-k cut. It
+    has no name for a cut combined with a temperature other than 1, which recipes may not have."""
     cut = sampling.top_k or sampling.top_p < 1
     return "raw_logprobs" if cut else "processed_logprobs"
 
@@ -117,17 +117,17 @@ def logprobs_mode(sampling: Sampling) -> str:
 def start(
     engine: Any, prompts: Sequence[Sequence[int]], group: int, sampling: Sampling
 ) -> "InProcess":
-    """Return a vLLM with room for these prompts' rows, each of the run's greatest length."""
+    """Return a vLLM with room for these prompts' rows, each of the run's maximum length."""
     rows = min(max(len(prompts), 1) * group, max(engine.settings.rows, group))
     longest = max(map(len, prompts), default=0) + sampling.max_tokens  # if nothing was planned
     return InProcess(engine, rows, engine.budget.longest or longest, sampling)
 
 
 class InProcess:
-    """vLLM's `LLM`, to which `load` sends weights. All ranks must create theirs at once."""
+    """vLLM's `LLM`, to which `load` sends weights. All ranks must create theirs together."""
 
     def __init__(self, engine: Any, rows: int, longest: int, sampling: Sampling) -> None:
-        """Start vLLM for `rows` at once of `longest` tokens each, prompts included."""
+        """Start vLLM for `rows` simultaneous rows of `longest` tokens each, prompts included."""
         settings, on_cpu = engine.settings, engine.device.type == "cpu"
         eager = settings.compile == "off" or (settings.compile == "auto" and on_cpu)
         for name, value in ENVIRONMENT.items():
@@ -161,12 +161,12 @@ class InProcess:
                 engine.ranks.leave = cleanup_dist_env_and_memory
         except ImportError as error:
             raise EngineMissingError(
-                f"engine.sampler=vllm needs vLLM, which does not import here: {reason_of(error)}.",
+                f"engine.sampler=vllm needs vLLM, which cannot be imported: {reason_of(error)}.",
                 install("vllm"),
             ) from error
         except Exception as error:  # vLLM raises errors of many types
             raise UserError(
-                f"vLLM does not load {engine.source.path}: {reason_of(error)}.",
+                f"vLLM cannot load {engine.source.path}: {reason_of(error)}.",
                 "engine.sampler=own samples any model that the torch engine trains",
             ) from error
 
@@ -195,7 +195,7 @@ class InProcess:
 @lru_cache(maxsize=1)
 def _build(source: Source, **options: Any) -> Any:
     """Return vLLM's `LLM`, one for all engines of a process: `load` replaces all its weights, and a
-    discarded one would not free all its memory."""
+    discarded vLLM would not free all its memory."""
     from vllm import LLM  # pyright: ignore[reportMissingImports]
 
     options |= {"load_format": "dummy", "skip_tokenizer_init": True}

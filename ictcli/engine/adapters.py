@@ -135,7 +135,7 @@ def _last(name: str) -> str:
 @contextmanager
 def reading(folder: Path, layout: Layout, blocks: int, base: str) -> Generator[Path]:
     """Context that yields a folder with the adapters in a layout (`in_layout`). Raises UserError if
-    they were trained on weights with another fingerprint than `base`, or loading them fails."""
+    loading fails, or if the adapters were trained on weights whose fingerprint is not `base`."""
     try:
         if base_of(folder) not in ("", base):
             raise ValueError("they were trained on other weights")
@@ -259,7 +259,7 @@ def _to_mlx(
         named[f"{layer}.{TO_MLX[f'lora_{kind}']}"] = np.ascontiguousarray(values.T)
         match = PLACE.fullmatch(layer)
         if match is None:
-            raise ValueError(f"mlx-lm's layout stores layers of blocks only, not {layer}")
+            raise ValueError(f"mlx-lm stores adapters of blocks only, not of {layer}")
         places.setdefault(int(match[1]), set()).add(match[2])
     rank = int(config["r"])
     settings = {

@@ -1,8 +1,8 @@
 """Limits on how much an engine computes at once, halved whenever memory runs out.
 
 The limits, tokens per pass and rows decoded at once, affect results by rounding alone. Work that
-ran out of memory is repeated from its start, so its result is bit-identical to that of a run which
-had the lower limits from the start."""
+ran out of memory is repeated from its start, so its result is bit-identical to the result of a run
+with the lower limits."""
 
 import contextlib
 import gc
@@ -31,7 +31,7 @@ Size = Annotated[int, Field(gt=0)]
 
 
 class BudgetState(TypedDict, total=False):
-    """The limits that were lowered because memory ran out, for a checkpoint; empty if none was."""
+    """The limits lowered because memory ran out, for a checkpoint; empty if none was lowered."""
 
     micro_tokens: Size
     rows: Size
@@ -51,7 +51,7 @@ class Budget:
     ) -> None:
         self.tokens, self.rows = settings.micro_tokens, settings.rows
         self.longest = 0
-        """Most tokens that a row of the run may have, prompt included; 0 if unknown."""
+        """Maximum number of tokens in a row of the run, prompt included; 0 if unknown."""
         self.say: Callable[[str], None] = lambda text: None
         """Called with a message when the limits are lowered."""
         self._settings, self._ran_out, self._free = settings, ran_out, free
@@ -68,8 +68,8 @@ class Budget:
 
     def passing(self, work: Callable[[], T]) -> T:
         """Return `work()`, which computes the passes of `micro_batches`. If memory runs out, lower
-        the limit to half the tokens of the current pass and call it again. Raises RunFailedError if
-        that pass has a single row, or memory ran out before the first pass."""
+        the limit to half the tokens of the current pass and call `work` again. Raises
+        RunFailedError if that pass has a single row, or memory ran out before the first pass."""
 
         def begin() -> T:
             self._pass = 0, 0
@@ -89,20 +89,20 @@ class Budget:
 
     def decoding(self, group: int, total: int, work: Callable[[], T]) -> T:
         """Return `work()`, which samples `total` rows in groups of `group`, at most `rows` at once.
-        If memory runs out, halve that limit and call it again. Raises RunFailedError if memory does
-        not suffice for one group."""
+        If memory runs out, halve `rows` and call `work` again. RunFailedError if one group is too
+        much."""
 
         def halve() -> str:
             groups = min(self.rows, total) // group
             if groups > 1:
                 self.lower(self.tokens, groups // 2 * group)
-            return f"decoding {max(groups, 1) * group:,} rows at once"
+            return f"while decoding {max(groups, 1) * group:,} rows at once"
 
         return self._until_it_fits(work, halve, "lower max_tokens or group")
 
     def _until_it_fits(self, work: Callable[[], T], halve: Callable[[], str], hint: str) -> T:
         """Call `work` until memory suffices. `halve` lowers the limits and returns where memory ran
-        out, as text. If it cannot lower them, raise RunFailedError with `hint`."""
+        out, as text. If `halve` cannot lower them, raise RunFailedError with `hint`."""
         while True:
             try:
                 return work()
@@ -120,16 +120,16 @@ class Budget:
                 if limited:
                     hint += ", or raise engine.memory_limit (in the run's recipe.toml, then resume)"
                 raise RunFailedError(
-                    f"Memory ran out {where}, and ictcli cannot use less: {reason}.",
+                    f"Memory ran out {where}, and ictcli cannot use less memory: {reason}.",
                     f"{hint}; ictcli train RECIPE --dry-run shows the memory of each part",
                 )
             self.say(
-                f"Memory ran out {where} ({reason}). ictcli repeats it, from now on with at most "
-                f"{self.tokens:,} tokens per pass and {self.rows:,} rows decoded at once."
+                f"Memory ran out {where} ({reason}). ictcli repeats the work. It now uses at "
+                f"most {self.tokens:,} tokens per pass and {self.rows:,} rows decoded at once."
             )
 
     def lower(self, tokens: int, rows: int) -> bool:
-        """Lower the limits to these if they are smaller; return whether a limit changed."""
+        """Lower each limit to the given number if that is smaller; return whether one changed."""
         before = self.tokens, self.rows
         self.tokens, self.rows = min(self.tokens, tokens), min(self.rows, rows)
         return before != (self.tokens, self.rows)

@@ -10,7 +10,7 @@ from ictcli.engine.models import Source, snapshot, weight_files
 from ictcli.files.reading import open_plain, parse_json, read_bytes
 
 HEADER = 100_000_000
-"""Most bytes that safetensors allows for a header."""
+"""Maximum number of bytes that safetensors allows for a header."""
 BLOCK, BLOCKS = 1 << 16, 1024  # bytes in a block, and blocks of a model that are read
 
 
@@ -57,8 +57,8 @@ def weights_fingerprint(folder: Path) -> str:
 
 
 def _update(digest: Any, opened: BinaryIO, start: int, size: int, blocks: int) -> None:
-    """Add `size` bytes of a file from `start` to the digest. If they are more than `blocks` blocks,
-    add only that many, evenly spaced from end to end, or one from the middle."""
+    """Add `size` bytes of a file from `start` to the digest. Of more than `blocks` blocks, add only
+    `blocks`, evenly spaced from the first to the last (if `blocks` is 1, the middle block)."""
     if size <= BLOCK * blocks:
         opened.seek(start)
         digest.update(opened.read(size))
@@ -83,8 +83,8 @@ class StoredTensor(NamedTuple):
 
 
 def stored_tensors(file: Path) -> Iterator[StoredTensor]:
-    """Yield the tensors that the header of a safetensors file lists. The file is the length of the
-    header in 8 bytes, the header in JSON, and the data."""
+    """Yield the tensors that the header of a safetensors file lists. The file consists of the
+    header's length in 8 bytes, the header in JSON, and the data."""
     with open_plain(file) as opened:
         length = int.from_bytes(opened.read(8), "little")
         header = cast(dict[str, Any], parse_json(opened.read(min(length, HEADER))))

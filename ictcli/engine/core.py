@@ -77,7 +77,7 @@ class EngineCore(DataParallel, Engine):
         return self.about() | (launch if self.ranks.size > 1 else {})
 
     def adapt(self, settings: NewAdapters | None) -> None:
-        """Add the adapters in the model's folder to the model or, with `settings`, new ones."""
+        """Add the adapters in the model's folder to the model or, with `settings`, new adapters."""
         if self.source.adapter is None and settings is None:
             return
         folder = snapshot(self.source.path)
@@ -92,8 +92,8 @@ class EngineCore(DataParallel, Engine):
         highest = max((int(np.max(row)) for row in rows if len(row)), default=0)
         if highest >= self.vocabulary:
             raise UserError(
-                f"The model has no row for token {highest}, {self.tokenizer.decode([highest])!r}: "
-                f"its embedding has {self.vocabulary:,} rows.",
+                f"The model has no embedding for token {highest}, "
+                f"{self.tokenizer.decode([highest])!r}: it has {self.vocabulary:,} embeddings.",
                 "resize_token_embeddings(len(tokenizer)) adds rows; or remove the token from the "
                 "chat template and the data",
             )
@@ -236,7 +236,7 @@ class EngineCore(DataParallel, Engine):
         self.optimizer.reset()
 
     def save(self, folder: Path) -> None:
-        about = {"base": self.base} if self.base else {}  # one: the order of several varies
+        about = {"base": self.base} if self.base else {}  # one entry: the order of several varies
         self.write(folder / WEIGHTS, self.trained_weights(), **about)
         self.write(folder / OPTIMIZER, self.optimizer.state())
 
@@ -277,7 +277,7 @@ class EngineCore(DataParallel, Engine):
 
     @abstractmethod
     def about(self) -> dict[str, Any]:
-        """Return `describe` without the size and parallelism of a launch."""
+        """Return the result of `describe` without the size and parallelism of a launch."""
 
     @abstractmethod
     def adapters(self) -> Any:
@@ -298,7 +298,7 @@ class EngineCore(DataParallel, Engine):
     @abstractmethod
     def for_sampling(self, tokens: int) -> AbstractContextManager[Any]:
         """Context in which the model is prepared to decode responses of up to `tokens` tokens fast;
-        0 skips preparations that would delay the first token."""
+        0 skips preparations that delay the first token."""
 
 
 def _shapes(weights: dict[str, Any]) -> dict[str, tuple[int, ...]]:

@@ -3,7 +3,7 @@
 A launcher starts the same command in every process, or rank. Rank 0 prepares the run and sends it
 to the others (`ictcli.train`). Then every rank runs the same program with the same seeds, and
 exchanges values by `ictcli_torch.ranks.Communicator`. The ranks divide the prompts to sample and
-the rows of an update. Token weights are normalised over the whole batch before, so the sum of the
+the rows of an update. Token weights are first normalised over the whole batch, so the sum of the
 ranks' gradients is the batch's gradient, and all ranks take the same step. Only rank 0 computes
 rewards and writes files. If memory runs out on one rank, all repeat the work with lower limits."""
 
@@ -63,10 +63,10 @@ class DataParallel(ABC):
     optimizer: Any = None
     """The backend's optimiser: `kinds`, `clip`, `step`, `drop_gradient`, `reset` and `state`."""
     joined = 0
-    """Most tokens of an update's pass over several prompts; 0: only the budget limits it."""
+    """Maximum tokens of an update's pass over several prompts; 0: only the budget limits it."""
     passes: Any
-    """The backend's passes over a micro-batch. `evaluate` returns a function of the logits of the
-    wanted tokens, computed with the array namespace `xp`; `backward` adds up the gradient."""
+    """The backend's passes over a micro-batch. `evaluate` applies a function to the logits of the
+    wanted tokens; the function uses the array namespace `xp`; `backward` adds up the gradient."""
 
     def check_same(self) -> None:
         """Raise UserError if the ranks loaded different weights. All ranks must call this."""
@@ -75,7 +75,7 @@ class DataParallel(ABC):
         local = [base, weights_fingerprint(adapter) if adapter else ""]
         if any(fingerprints != local for fingerprints in self.ranks.gather(local)):
             raise UserError(
-                f"The processes of the launch have different weights: {self.source.path}.",
+                f"The processes of the launch have loaded different weights: {self.source.path}.",
                 "copy the same model files to every machine",
             )
 
@@ -91,20 +91,21 @@ class DataParallel(ABC):
 
     @contextlib.contextmanager
     def policy(self, *, reference: bool) -> Generator[None]:
-        """Context to evaluate the policy, or the reference policy, with its weights `gathered`."""
+        """Context to evaluate the policy or the reference policy with all weights (`gathered`)."""
         changed = self.as_reference() if reference else contextlib.nullcontext()
         with self.gathered(reference=reference), changed:
             yield
 
     @staticmethod
     def summed(parts: Sequence[UpdateReport]) -> UpdateReport:
-        """Return the figures of the whole update from those of every rank's rows."""
+        """Return the figures of the whole update from the figures of every rank."""
         total = {name: sum(getattr(part, name) for part in parts) for name in SUMMED}
         logp = np.sum([part.logp for part in parts], axis=0)
         return UpdateReport(logp, ratio_gap=max(part.ratio_gap for part in parts), **total)
 
     def share_of(self, update: Update, rank: int | None = None) -> Update:
-        """Return the update with weights of 0 in all rows but those of `rank` (default: this)."""
+        """Return the update with weights of 0 in all rows but those of `rank` (default: this
+        rank)."""
         rows = self.rank_of(update) == (self.ranks.rank if rank is None else rank)
         return replace(update, weights=np.where(rows[:, None], update.weights, 0))
 

@@ -48,8 +48,8 @@ OVERFLOWING = frozenset(("gemma2", "gemma3", "gemma3_text", "glm4", "plamo2"))
 
 def in_float16(weight: Any, change: Any = None, *, half: Callable[[Any], Any]) -> bool:
     """Return whether a bfloat16 or float32 weight, an array of torch or MLX, can be stored in
-    float16. Its rounding error by `half` must be within FLOAT16_ERROR or, if `change` is what
-    training added to the weight, within ROUNDED of that."""
+    float16. Its rounding error by `half` must be at most FLOAT16_ERROR. If `change` is what
+    training added to the weight, an error of ROUNDED times `change` is allowed too."""
     error = half(weight) - weight
     exact = bool(abs(error).max() <= FLOAT16_ERROR)
     if exact or change is None:
@@ -58,5 +58,5 @@ def in_float16(weight: Any, change: Any = None, *, half: Callable[[Any], Any]) -
 
 
 def in_bfloat16(setting: str, *, gpu: bool) -> bool:
-    """Return whether models are loaded in bfloat16 for this `engine.dtype`; `auto`: on GPUs."""
+    """Return whether this `engine.dtype` means bfloat16; `auto` means bfloat16 on GPUs."""
     return gpu if setting == "auto" else setting == "bfloat16"

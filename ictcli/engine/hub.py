@@ -21,7 +21,7 @@ def offline_variable() -> str | None:
 
 @functools.cache
 def answers() -> bool:
-    """Return whether the hub answers; it is asked once per process. If it does not, set the
+    """Return whether the hub answers; this is checked once per process. If it does not, set the
     libraries to offline mode, as they would retry each request for most of a minute."""
     if offline_variable():
         return False

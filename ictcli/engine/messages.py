@@ -36,7 +36,8 @@ def packed(message: Any) -> bytes:
 
 
 def unpacked(blob: bytes) -> Any:
-    """Decode a message from `packed`. AssertionError if it names a class outside of ictcli."""
+    """Decode a message from `packed`. AssertionError if the blob names a class outside of
+    ictcli."""
     end = 8 + int.from_bytes(blob[:8], "little")
     arrays = load(blob[end:])
 

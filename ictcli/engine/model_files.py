@@ -15,7 +15,7 @@ VOCABULARIES = (
     "tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "spm.model",
     "sentencepiece.model", "sentencepiece.bpe.model", "tekken.json", "*.tiktoken",
 )  # fmt: skip
-"""A tokenizer has at least one of these files."""
+"""Files of a tokenizer, which has at least one of them."""
 TOKENIZER = (
     *VOCABULARIES, "merges.txt", "added_tokens.json", "tokenizer_config.json",
     "special_tokens_map.json", "chat_template.jinja", "chat_template.json",
@@ -52,8 +52,8 @@ def fetch(model: str, *, code: bool = False) -> Path:
 
 
 def listed(folder: Path, names: Sequence[str] = FILES) -> list[Path]:
-    """Return the files in a model's folder that match `names`, sorted. UserError if one is a link
-    out of the folder and the hub's cache, is not a regular file, or is too large for its type."""
+    """Return the files in a folder that match `names`, sorted. UserError if a file is a link out of
+    the folder and the hub's cache, is not a regular file, or is too large for its type."""
     root = folder.resolve()
     cache = root.parents[1] / "blobs" if root.parent.name == "snapshots" else root
     matches = {path.relative_to(folder) for name in names for path in folder.glob(name)}
@@ -85,8 +85,8 @@ def take(
 
 def write_tokenizer(tokenizer: Any, origin: Path | None, folder: Path) -> None:
     """Copy the tokenizer's files from the model's folder `origin`, since other programs cannot read
-    those that transformers 5 writes. If the tokenizer has code of its own, or its files are not
-    listed in TOKENIZER, transformers writes it."""
+    the files that transformers 5 writes. If the tokenizer has code of its own, or its files are not
+    listed in TOKENIZER, transformers writes them."""
     has_code = type(tokenizer).__module__.startswith("transformers_modules")
     if origin is None or has_code or not has_tokenizer(origin):
         tokenizer.save_pretrained(folder)

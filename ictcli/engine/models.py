@@ -1,4 +1,4 @@
-"""Finding and checking the files of a model: a folder, a hub id, or one that ships with ictcli."""
+"""Finding and checking the files of a model: a folder, a hub id, or a built-in model."""
 
 import os
 import re
@@ -54,8 +54,8 @@ def typed_path(name: str) -> Path:
 
 
 def exported(run: Path, *, whole: bool = False) -> Path | None:
-    """Return the folder of a run's trained adapters, else that of its model; None if there is none
-    yet. `whole` prefers the model, in which merged adapters may have been rounded."""
+    """Return the folder of a run's trained adapters, else the folder of its model; None if it has
+    neither yet. `whole` prefers the model, in which merged adapters may have been rounded."""
     names = EXPORTS if whole else reversed(EXPORTS)
     return next((run / name for name in names if (run / name).is_dir()), None)
 
@@ -152,7 +152,7 @@ def loading(source: Source, other: str) -> Generator[None]:
         if isinstance(error, TypeError | KeyError) or "not supported" in str(error):
             hint = f"this engine may not support this model type; try --backend {other}"
         if "trust_remote_code" in str(error):
-            hint = "engine.trust_remote_code=true runs the model's own code, if you trust it"
+            hint = "if you trust the model's own code, set engine.trust_remote_code=true to run it"
         raise UserError(f"The model {model} cannot be loaded: {text_of(error)}.", hint) from error
 
 
@@ -161,7 +161,7 @@ def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[i
     the tokenizer's end token, and its special tokens that end a turn or a text (END_TOKENS).
 
     The settings of a base model with a chat template name only the end of a text: after its turn,
-    the model would go on with another question."""
+    the model would continue with another question."""
     ids: set[int] = set()
     for stop in (*configured, tokenizer.eos_token_id):
         if stop is not None:
@@ -184,9 +184,9 @@ def check_reachable(model: str) -> None:
     files = weight_files(folder) if folder else []
     if files and all(file.is_file() for file in files):  # settings and weights are in the cache
         return
-    here = "" if "/" in model else "no folder here and "
+    where = "not in the cache" if "/" in model else "neither a folder here nor in the cache"
     raise UserError(
-        f"The model {model} is {here}not in the cache, and {silence()}.",
+        f"The model {model} is {where}, and {silence()}.",
         f"with a network: hf download {shell_word(model)}; or give a folder with the model",
     )
 
@@ -200,7 +200,7 @@ def weight_files(folder: Path) -> list[Path]:
         for name in names:
             if not name.endswith(".safetensors") or Path(name).name != name:
                 raise UserError(
-                    f"{index} names {name!r}, which is not a safetensors file in its folder.",
+                    f"{index} names {name!r}, which is not a safetensors file in that folder.",
                     "fetch or export the model again",
                 )
         return [folder / name for name in names]
@@ -216,7 +216,7 @@ def with_dtype(config: dict[str, Any], dtype: str) -> dict[str, Any]:
 
 
 def snapshot(path: str) -> Path | None:
-    """Return a model's folder; for a hub id its folder in the cache, or None if it has none."""
+    """Return a model's folder; for a hub id its folder in the cache, or None if not cached."""
     if Path(path).is_dir():
         return Path(path)
     from huggingface_hub import try_to_load_from_cache

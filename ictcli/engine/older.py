@@ -12,8 +12,8 @@ OLDER = {
 
 
 def older_names(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings to add to a config.json of transformers 5, for libraries that read older
-    ones. Without them mlx-lm rejects some models, and silently uses defaults for others."""
+    """Return the settings to add to a config.json of transformers 5, for libraries that read the
+    older names. Without them mlx-lm rejects some models, and silently uses defaults for others."""
     settings = _rope_settings(config)
     full = [kind == "full_attention" for kind in config.get("layer_types") or ()]
     every = full.index(True) + 1 if True in full else 0

@@ -1,8 +1,8 @@
 """Packing rollouts into forward passes.
 
-Each row is cut after its last wanted token, and the LM head computes only wanted tokens. If that
-saves enough, rows share their prompt: it is computed once, and its keys and values are repeated for
-its responses. Padding is on the right, where a causal mask hides it."""
+Wanted tokens are those whose logits are needed. Each row is cut after its last wanted token, and
+the LM head computes only wanted tokens. A prompt that rows share is computed once if this saves
+enough; its keys and values are repeated. Padding is on the right, where a causal mask hides it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ import numpy as np
 from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts
 
 CHUNK_LOGITS = 1 << 25
-"""Most logits that the LM head computes at once (128 MB in float32)."""
+"""Maximum number of logits that the LM head computes at once (128 MB in float32)."""
 SPARED = 0.2
-"""Least share of tokens that sharing prompts must save, since it calls the model twice."""
+"""Minimum share of tokens that sharing prompts must save, as sharing calls the model twice."""
 
 
 @dataclass(frozen=True)
 class MicroBatch:
     """The rows of one pass, each cut after its last wanted token.
 
-    Without `shared`, `ids` are prompts with responses, and each id has a hidden state. With it,
-    `ids` are responses only, and the states of a row start with that of its prompt's last token."""
+    Without `shared`, `ids` are prompts with responses, and each id has a hidden state. With
+    `shared`, `ids` are responses only, and a row's states start at its prompt's last token."""
 
     ids: IntArray
     """(R, S) int32, right-padded with 0."""
@@ -112,7 +112,7 @@ def is_worth_sharing(spared: float, tokens: float) -> bool:
 
 def _runs(rows: list[int], ends: IntArray, prompt: int, budget: int) -> list[list[int]]:
     """Split a group's rows, longest first, into runs that each share the prompt, with the fewest
-    tokens in all: a run of n rows has the prompt once, and n times the length of its first row."""
+    tokens in all: a run of n rows has the prompt once, and n times its first row's length."""
     best, cut = [0] + [0] * len(rows), [0] * (len(rows) + 1)
     for last in range(1, len(rows) + 1):
         costs = {
@@ -159,7 +159,7 @@ def _pack(
 def _padded(
     rows: Sequence[Sequence[int] | np.ndarray], width: int = 0, dtype: Any = np.int32
 ) -> Any:
-    """Return rows as one array, padded with 0 to `width`, or to the longest row if that is 0."""
+    """Return rows as one array, padded with 0 to `width`, or to the longest row if `width` is 0."""
     array = np.zeros((len(rows), width or max(map(len, rows))), dtype=dtype)
     for i, row in enumerate(rows):
         array[i, : len(row)] = row

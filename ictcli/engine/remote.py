@@ -16,11 +16,11 @@ from ictcli.files.reading import read_bytes
 PLACES = ("stdlib", "platstdlib", "purelib", "platlib")
 INSTALLED = {str(sysconfig.get_path(name)) for name in PLACES}
 _models: dict[Path, tuple[str, str]] = {}
-"""By folder of modules, the model that they belong to, and the model's name as typed."""
+"""By folder of modules: the model to which the modules belong, and its name as typed."""
 
 
 def _read(path: Path) -> bytes:
-    """Return the source of a module that is about to run. UnknownCodeError if it may not run."""
+    """Return the source of a module before it runs. UnknownCodeError if its code may not run."""
     content = read_bytes(path)
     if content.strip():  # transformers writes empty __init__.py files
         models = (_models[folder] for folder in path.parents if folder in _models)

@@ -23,9 +23,9 @@ def draw(
 ) -> tuple[Any, Any]:
     """Draw one token per row by inverting the CDF at `uniform` (R,); return tokens (R,) and log p.
 
-    A row's token does not depend on other rows. log p is of softmax(L / temperature) before top-p
-    and top-k, as in an update. `logits` are (R, V) float32. `parallel`: the device computes cumsum
-    in parallel, so it may decrease by rounding."""
+    A row's token does not depend on other rows. log p is the log of softmax(L / temperature) before
+    top-p and top-k, as in an update. `logits` are (R, V) float32. `parallel`: the device computes
+    cumsum in parallel, so the sums may decrease by rounding."""
     if sampling.temperature == 0:
         token = xp.argmax(logits, axis=-1)
         return token, token_logp(xp, logits, token, 1)
@@ -61,10 +61,10 @@ class NotFiniteError(RunFailedError):
         self.rollouts = rollouts
         rows = int((~np.isfinite(rollouts.logp)).any(axis=1).sum())
         super().__init__(
-            f"The model gives no probabilities in {rows:,} of {len(rollouts):,} responses: its "
-            "logits are infinite or not a number.",
-            "engine.dtype=float32 if it overflows in 16 bits; else its weights are damaged: use an "
-            "earlier checkpoint, or train with a smaller lr",
+            "The model's logits are infinite or not a number in "
+            f"{rows:,} of {len(rollouts):,} responses.",
+            "set engine.dtype=float32 if the model overflows in 16 bits; if its weights are "
+            "damaged, use an earlier checkpoint, or train with a smaller lr",
         )
 
 
@@ -83,8 +83,8 @@ class Written:
         """A hash of each row's tokens so far."""
 
     def add(self, t: int, rows: IntArray, tokens: IntArray, logp: FloatArray) -> BoolArray:
-        """Add token t of the unfinished rows (R,), and return a mask (R,) of rows that end with it,
-        at a stop token or because log p is not finite. `on_tokens` does not get the latter."""
+        """Add token t of the unfinished rows (R,), and return a mask (R,) of rows that end with it:
+        it is a stop token, or its log p is not finite. `on_tokens` gets no token without log p."""
         self.tokens[rows, t], self.logp[rows, t] = tokens, logp
         self.prefix[rows] = self.prefix[rows] * MULTIPLIER + (tokens.astype(np.uint64) + INCREMENT)
         stopped, drawn = (tokens == self.stops).any(axis=0), np.isfinite(logp)
@@ -95,7 +95,7 @@ class Written:
         return ended
 
     def rollouts(self, prompts: Prompts, group: int, stats: Mapping[str, FloatArray]) -> Rollouts:
-        """Return all rollouts, cut after the longest row."""
+        """Return all rollouts, cut after the end of the longest row."""
         T = int(self.lengths.max(initial=1))
         return Rollouts(
             prompts=tuple(tuple(prompt) for prompt in prompts),
@@ -118,7 +118,7 @@ def in_passes(
     """Decode with calls of `decode` for whole groups: at most `rows_at_once` rows, or one group.
 
     `numbers` (B, T) are the uniform numbers of the draws. `decode` gets some of the prompts, the
-    numbers of their rows, and the indices of those rows among all B."""
+    uniform numbers of their rows, and the indices of these rows among all B."""
     most = max(1, rows_at_once // group)
     parts: list[Rollouts] = []
     for first in range(0, len(prompts), most):
@@ -240,8 +240,8 @@ def _starts(segment: IntArray) -> IntArray:
 
 
 def _parted(segment: IntArray, prefix: IntArray) -> tuple[IntArray, IntArray]:
-    """Return indices (M,) of the rows whose segments hold more than one prefix, and how many rows
-    each of those segments has (K,)."""
+    """Return indices (M,) of the rows whose segments hold more than one prefix, and the number of
+    rows of each such segment (K,)."""
     starts = _starts(segment)
     counts = np.diff(np.r_[starts, len(segment)])
     parted = np.logical_or.reduceat(prefix != np.repeat(prefix[starts], counts), starts)

@@ -11,8 +11,8 @@ from ictcli.engine.packing import chunks
 from ictcli.types import LOGP, BoolArray, FloatArray, IntArray, Rollouts
 
 HELD, COMPARED = 1 << 26, 1 << 22
-"""Most logits that one pass may return (256 MB), and most logits whose statistics are computed at
-once in float64. Both limit memory."""
+"""Maximum number of logits that one pass returns (256 MB), and of logits whose statistics are
+computed at once in float64. Both limit memory."""
 
 Logits = Callable[[Rollouts, BoolArray], FloatArray]
 """The type of `Engine.logits`."""
@@ -44,7 +44,7 @@ def compare(
     logits: Logits, vocabulary: int, rollouts: Rollouts, wanted: Sequence[str]
 ) -> dict[str, FloatArray]:
     """Return `Engine.score` for statistics that compare p with a mean over rows. They are computed
-    in float64, and never below 0. Means over more than one position need a pass of their own."""
+    in float64, and never below 0. Means over more than one position need an additional pass."""
     values = {name: np.zeros(rollouts.tokens.shape, dtype=np.float32) for name in wanted}
     at_once = max(HELD // (vocabulary * rollouts.group), 1)
 

@@ -29,11 +29,11 @@ class ModelShape:
     queries: int
     """Width of a token's queries, all heads together."""
     keys: int
-    """Width of a token's keys, all heads together; that of its values is the same."""
+    """Width of a token's keys, all heads together; its values have the same width."""
     intermediate: int
     vocabulary: int
     context: int
-    """Most tokens of a prompt and its response together (`read_context`)."""
+    """Maximum number of tokens of a prompt and its response together (`read_context`)."""
     tied: bool
     bits: int = 0
     """Bits of a quantised weight; 0 = not quantised."""
@@ -87,7 +87,7 @@ class ModelShape:
         return self.stored[2] if self.stored else self.layers * self.block + self.embeddings
 
     def weights(self, width: int) -> float:
-        """Return the bytes of the weights in memory, `width` for each that is not quantised."""
+        """Return the bytes of the weights in memory, with `width` bytes per unquantised weight."""
         if self.stored:
             return self.stored[0] + self.stored[1] * width
         scales = width / 32  # per weight: a scale and an offset for every 64
@@ -168,7 +168,7 @@ ORIGINAL, LONG = "original_max_position_embeddings", ("longrope", "su")
 
 
 def read_context(config: dict[str, Any], wanted: int) -> int:
-    """Return the most tokens that a prompt and its response may have together, from the model's
+    """Return the maximum number of tokens of a prompt and its response together, from the model's
     settings and `engine.context` (`wanted`, 0 = not set).
 
     LongRoPE has one set of rotary frequencies for sequences up to an original length and another
@@ -191,7 +191,7 @@ def choose_context(wanted: int, longest: int) -> int:
 
 
 def rope_settings(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the rotary settings, then those of each kind of layer if they are separate."""
+    """Yield the rotary settings, then the settings of each kind of layer, if separate."""
     rope = cast(dict[str, Any], config.get("rope_parameters") or config.get("rope_scaling") or {})
     yield rope
     yield from (kind for kind in rope.values() if isinstance(kind, dict))

@@ -77,7 +77,7 @@ def add_pass(
     objective: Objective,
     figures: tuple[float, FloatArray, float],
 ) -> None:
-    """Add the `figures` of a pass to those of its update: loss, log pi (N,) and summed KL."""
+    """Add the `figures` of a pass to the figures of its update: loss, log pi (N,) and summed KL."""
     loss, logp, kl = figures
     old = logp if terms.old_logp is None else terms.old_logp
     by_sequence = terms.sequence is not None

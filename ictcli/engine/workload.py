@@ -56,7 +56,7 @@ class Workload:
         return min(prompts, max(1, self.recipe.engine.rows // group)) * group
 
     def cache(self, rows: int, positions: float, width: int = 0) -> float:
-        """Return the bytes of a KV cache; `width`: bytes per number, 0 = that of the weights."""
+        """Return the bytes of a KV cache; `width`: bytes per number, 0 = as for a weight."""
         return 2.0 * rows * positions * self.shape.layers * self.shape.keys * (width or self.width)
 
     @property

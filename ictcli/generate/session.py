@@ -25,12 +25,12 @@ from ictcli.text import middle_cut, one_line
 from ictcli.types import IntArray, Problem, Rollouts, Sampling
 
 MAX_TOKENS = 2048
-"""Most tokens of an answer if neither a run nor the user sets a limit."""
+"""Maximum tokens of an answer if neither a run nor the user sets a limit."""
 EXAMPLES = 16  # questions of the task, the shortest of which is shown as a hint
 SHOWN = 60  # characters of a prompt in an error
 
 Heard = Callable[[int, str, bool], None]
-"""Function (row, text, ended) that gets the new text of an answer, and whether it is the last."""
+"""Function (row, text, ended) that gets an answer's new text, and whether the answer has ended."""
 
 
 class StoppedError(KeyboardInterrupt):
@@ -98,8 +98,8 @@ class Form:
 def form_of(
     model: ModelSpec, reward: RewardSettings, say: Callable[[str], None], *, judge: bool
 ) -> Form:
-    """Return the form of the prompts for a model. A run's model and a built-in model have that of
-    their task. Others get the user's words, and if `judge`, are asked for a boxed answer."""
+    """Return the form of the prompts for a model: for a run's or a built-in model the form of its
+    task. Other models get the user's words and, if `judge`, are asked for a boxed answer."""
     task = _task_of(model, say)
     if task is None:
         suffix = BOXED if judge or model.run else ""
@@ -122,7 +122,7 @@ def _task_of(model: ModelSpec, say: Callable[[str], None]) -> Task | None:
     except UnknownCodeError:
         raise
     except UserError as error:
-        say(f"note: {error.message} Prompts to {model.run} ask for a boxed answer, as in maths.")
+        say(f"note: {error.message} Prompts to {model.run} therefore ask for a boxed answer.")
         return None
 
 
@@ -182,7 +182,7 @@ class Session:
 
 @contextlib.contextmanager
 def stop_on_interrupt() -> Generator[Callable[[], bool]]:
-    """Yield a function that returns whether Ctrl-C was pressed; a second one acts as usual."""
+    """Yield a function that returns whether Ctrl-C was pressed; a second Ctrl-C acts as usual."""
     received: list[int] = []
     before = signal.getsignal(signal.SIGINT)
 

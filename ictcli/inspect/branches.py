@@ -1,7 +1,8 @@
 """Statistics of the tokens that methods keep, such as the share of branches. Nothing is trained.
 
 A branch is a token at which another response of the group has the same text so far, and then a
-different token (`ictcli.algorithm.branches`). To change a decision, a method must train it."""
+different token (`ictcli.algorithm.branches`). Methods change decisions only by training
+branches."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,12 +32,12 @@ PAPER = {"kept_prob": 0.18, "high_low_ratio": 1.03}
 """Figures of the tokens that ict keeps, as arXiv 2606.19771 states them for GSM8K."""
 USUAL = ("ict", "ict max_prob=0.99", "ict score=u*h", "ict score=h", "entropy20", "random")
 """The default methods. `ict reference=response` and `=group`, which are other interpretations of
-the paper, are not among them because they need two more passes."""
+the paper, are left out because they need two more passes."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Statistics of the tokens that a method keeps of a batch; shares are from 0 to 1."""
+    """Statistics of the tokens of a batch that a method keeps; shares are from 0 to 1."""
 
     method: str
     keep: float
@@ -47,7 +48,7 @@ class Placement:
     kept_prob: float | None
     kept_sure: float | None
     high_low_ratio: float | None
-    """Number of kept tokens above the median entropy H1, divided by that of the other kept ones."""
+    """Ratio of the kept tokens above the median entropy H1 to the other kept tokens."""
     entropy_spearman: float | None
     """Spearman's correlation between being kept and H1."""
     by_entropy: tuple[float, ...]
@@ -90,7 +91,7 @@ def recorded_or_sampled(
         recipe, batch = sampled(find_model(source), overrides, names, say)
         return branches_of(recipe, batch, source, names)
     if overrides:
-        raise UserError("A run's recorded rollouts cannot be changed.", "leave KEY=VALUE out")
+        raise UserError("Settings cannot change a run's recorded rollouts.", "leave KEY=VALUE out")
     steps = find_recordings(place)
     recorded = read_step(place, steps, max(steps) if step is None else step)
     for note in recorded.notes:
@@ -102,15 +103,15 @@ def sampled(
     model: str, overrides: Sequence[str], names: Sequence[str], say: Callable[[str], None]
 ) -> tuple[Recipe, Batch]:
     """Return groups sampled from a model as in the first training step of `ict`, and their recipe.
-    They have the statistics that the methods `names` need. `overrides` set keys of the recipe, of
-    which `task` is required. Raises UserError as `load_recipe` does."""
+    The groups have the statistics that the methods `names` need. `overrides` set keys of the
+    recipe, of which `task` is required. Raises UserError as `load_recipe` does."""
     data = {"model": model, "method": "ict", "steps": 1, "prompts": 16, "warmup": 0}
     file = RecipeFile(model, Path("ictcli inspect"), data, own=True)
     recipe = load_recipe(file, overrides)
     say(f"loading {recipe.model}")
     engine = build_engine(recipe.model, recipe.engine, recipe.optimizer)
     task = usable(engine, task_of(recipe), recipe)
-    say(f"sampling {recipe.prompts} x {recipe.group} responses")
+    say(f"sampling {recipe.group} responses to each of {recipe.prompts} prompts")
     batch = sample_batch(recipe, engine, task, 1)
     wanted = [name for text in names or USUAL for name in _variant(recipe, text).wanted_stats]
     later = [name for name in dict.fromkeys(wanted) if name not in batch.rollouts.stats]
@@ -127,8 +128,8 @@ def _variant(recipe: Recipe, text: str) -> Recipe:
 
 
 def branches_of(recipe: Recipe, batch: Batch, source: str, names: Sequence[str] = ()) -> Branches:
-    """Return where each method keeps tokens of a batch, for each of SHARES unless its share is
-    fixed. A name may have settings, as in `ict score=h`. UserError if a name is unknown."""
+    """Return where each method keeps tokens of a batch, for each share in SHARES or the method's
+    fixed share. A name may have settings, as in `ict score=h`. UserError if a name is unknown."""
     rollouts, stats = batch.rollouts, batch.rollouts.stats
     valid, H1 = rollouts.valid, stats["entropy"]
     tree = prefix_tree(rollouts)

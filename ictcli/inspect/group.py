@@ -91,7 +91,7 @@ class GroupView:
     shown: str
     """The method whose tokens are marked at first."""
     tops: dict[str, float]
-    """By shading, the value of the deepest shade; those of weights are in `methods`."""
+    """By shading, the value of the deepest shade; for weights these values are in `methods`."""
     methods: list[MethodView]
     missing: dict[str, str]
     """By method that cannot be applied to this step, a sentence on the missing statistics."""

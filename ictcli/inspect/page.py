@@ -38,7 +38,7 @@ def check_target(path: Path) -> None:
     elif path.exists() and not path.is_file():
         why = "is not a regular file"
     elif path.exists() and MARK.encode() not in path.open("rb").read(HEAD_BYTES):
-        why = "exists already and is not a page of inspect"
+        why = "already exists and was not written by ictcli inspect"
     if why:
         raise UserError(f"{path} {why}.", "--html group.html")
 
@@ -88,7 +88,7 @@ def _tokens(group: GroupView, rollout: RolloutView, painted: bool) -> Markup:
 
 
 def page_data(view: StepView, shown: GroupView, limit: int = PAGE_BYTES) -> Held:
-    """Return the groups for a page that opens at `shown`: the nearest ones, with `limit` bytes of
+    """Return the groups for a page that opens at `shown`: the nearest groups, with `limit` bytes of
     data in all. Steps that cannot be read are left out."""
     pairs: dict[tuple[int, int], tuple[GroupView, Data]] = {}
     errors: list[str] = []
@@ -107,7 +107,7 @@ def page_data(view: StepView, shown: GroupView, limit: int = PAGE_BYTES) -> Held
     prompts = sum(step[0][0].prompts for step in steps)
     part = f"{len(pairs)} of " if len(pairs) < prompts else ""
     content = f"{part}{counted(prompts, 'prompt')} of step{'s' * (len(steps) > 1)} {listed(where)}"
-    more = "More would make it too large: use --step and --prompt for pages of other groups."
+    more = "Other groups would make it too large; see them with --step and --prompt."
     return Held(
         [group for group, _ in ordered],
         {
@@ -177,7 +177,7 @@ def _rollout(rollout: RolloutView) -> Data:
 
 
 def _weights(values: Sequence[float | None], kept: Sequence[bool]) -> float | list[Any] | None:
-    """Return one number if all kept tokens have the same weight, and others 0; else all weights."""
+    """Return one number if all kept tokens have this weight, and others 0; else all weights."""
     inside = {value for value, keep in zip(values, kept, strict=True) if keep}
     outside = {value for value, keep in zip(values, kept, strict=True) if not keep}
     if len(inside) <= 1 and outside <= {0.0}:

@@ -25,7 +25,7 @@ NAME = r"step-(\d+)\.safetensors"
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """A recorded step of a run; `steps` are the files of all recorded steps, by step."""
+    """A recorded step of a run; `steps` are the files of all recorded steps, by number."""
 
     run: Path
     steps: dict[int, Path]
@@ -38,7 +38,7 @@ class RecordedStep:
     kept: BoolArray
     """(B, T): True for tokens that were trained."""
     weights: FloatArray
-    """(B, T), as they were trained."""
+    """(B, T): the tokens' weights in training."""
     notes: tuple[str, ...]
 
     @property
@@ -47,7 +47,7 @@ class RecordedStep:
 
 
 def find_recordings(source: Path) -> dict[int, Path]:
-    """Return the files of a run's recorded steps, by step, ascending. UserError if it has none."""
+    """Return the files of a run's recorded steps, by step, ascending. UserError without any."""
     if not is_run(source):
         inside = [p.parent for deep in ("*", "*/*") for p in source.glob(f"{deep}/recipe.toml")]
         hint = command("inspect", min(inside)) if inside else "ictcli train RECIPE"
@@ -117,7 +117,7 @@ def _recipe(run: Path, rollouts: Rollouts, step: int) -> tuple[Recipe, str | Non
 
 def decoder(recorded: RecordedStep, model: str | None) -> Decode | None:
     """Return a function that decodes tokens with the tokenizer.json of `model`, by default the
-    run's model; None if that is not on this machine or cannot be read."""
+    run's model; None if that model is not on this machine or cannot be read."""
     from tokenizers import Tokenizer  # without transformers, which takes seconds to import
 
     folder = _tokenizer_folder(recorded, model)

@@ -50,18 +50,18 @@ def why_missing(name: str, *statistics: str) -> str:
     alone = statistics == ("uniqueness",)
     setting = "record.uniqueness=true" if alone else f"method={name}"
     needed = " and ".join(statistics)
-    return f"{name} is left out: it needs {needed}, which the run did not record; set {setting}"
+    return f"{name} is left out: the run did not record {needed}; runs with {setting} do"
 
 
 def select_all(
     recorded: RecordedStep, names: Sequence[str] = ()
 ) -> tuple[list[Selection], dict[str, str]]:
     """Return the selection that was trained, then what each method would have kept after its dense
-    warm-up; and by method that cannot be applied, the reason.
+    warm-up; and for each method that cannot be applied, the reason.
 
-    The methods are `names`, by default the run's and USUAL. Each selects as in training: on the
-    whole batch with the run's mini-batches, keep, scope and seed. The run's method is listed once
-    if it selects what was trained. UserError if a method is unknown."""
+    The methods are `names`, by default the run's and USUAL. Each method selects as in training: on
+    the whole batch with the run's mini-batches, keep, scope and seed. The run's method is listed
+    once if it selects the trained tokens. UserError if a method is unknown."""
     run_method = recorded.run_method
     default = (run_method, *USUAL) if run_method else USUAL
     methods = [find_method(name) for name in dict.fromkeys(names or default)]
@@ -130,7 +130,7 @@ class StepView:
     missing: dict[str, str]
     decode: Decode | None
     methods: Sequence[str] = ()
-    """The methods that the user named; so are the shading `by` and the tokenizer's `model`."""
+    """The methods that the user named. The user also named the shading `by` and `model`."""
     by: str | None = None
     model: str | None = None
     _texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
@@ -179,7 +179,7 @@ class StepView:
         if not 1 <= prompt <= self.prompts:
             raise UserError(
                 f"There is no prompt {prompt} in step {self.recorded.step}.",
-                f"--prompt takes 1 to {self.prompts}",
+                f"--prompt must be from 1 to {self.prompts}",
             )
         return prompt
 

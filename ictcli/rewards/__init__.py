@@ -1,8 +1,8 @@
 """Verifiers, which compare a response with its gold answer and return a verdict.
 
-`grade` judges one response or many; `explain` also says how they were read. To add a verifier, call
-`register_verifier(name)` in a plugin file, or name a function as `my_rewards.py:grade`:
-docs/extending.md."""
+`grade` judges one response or many; `explain` also says how the response and the gold were parsed.
+To add a verifier, call `register_verifier(name)` in a plugin file, or name a function as
+`my_rewards.py:grade`: docs/extending.md."""
 
 from ictcli.rewards import builtin as builtin  # registers the built-in verifiers
 from ictcli.rewards.explanations import Explanation as Explanation

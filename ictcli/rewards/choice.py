@@ -12,7 +12,7 @@ from ictcli.rewards.maths.latex import balanced, flat, tidy
 from ictcli.rewards.verifiers import VERIFIERS, Verdict, Verifier
 
 _READ, _BEFORE = 20_000, 600
-"""Maximum characters read: of a response or after its boxed answer, and before its boxed answer."""
+"""Maximum characters read: of a response, or after a boxed answer; and before a boxed answer."""
 _LAYOUT = (
     (r"\\(?:text(?:bf|rm|it|sf)?|math(?:bf|rm|sf)|bf)(?![a-z]) ?\{([^{}]*)\}", r"\1"),
     (r"</?(?:answer|b|i|strong|em|p|br) ?/?>|\\(?:begin|end)\{\w+\*?\}|\\[\[\]]", "\n"),
@@ -29,8 +29,8 @@ _WORD = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*|\S")
 
 def verdict(response: str, gold: str, choices: Sequence[str], found: Located) -> Verdict:
     """Return the verdict on a response that `said.said` has cleaned: on the answer `found` in it,
-    or, without one, on the letter that the text states. `choices` are the texts of A, B, ..., one
-    of which may be the answer. An answer that names two letters is unparsed."""
+    or, if none was found, on the letter that the text states. `choices` are the texts of A, B, ...,
+    one of which may be the answer. An answer that names two letters is unparsed."""
     answer, source, missing = found
     if answer is None:
         letters = statement.stated(plain(response[-_READ:]), naming(choices))

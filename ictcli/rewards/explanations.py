@@ -1,4 +1,4 @@
-"""Explain a verdict: where the answer was found, and how it and the gold were read."""
+"""Explain a verdict: where the answer was found, and how the answer and the gold were parsed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class Reading:
-    """The answer or the gold: its text, and `meaning`, a description of how the text was read. The
-    meaning is empty if the text was not read, or if the verifier does not describe its reading."""
+    """The answer or the gold: its text, and `meaning`, a description of how the text was parsed.
+    The meaning is empty if the text was not parsed, or if the verifier gives no description."""
 
     text: str
     meaning: str = ""
@@ -32,7 +32,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A verdict, with the answer and the gold as they were read."""
+    """A verdict, with the answer and the gold as they were parsed."""
 
     verdict: Verdict
     source: str
@@ -42,7 +42,7 @@ class Explanation:
 
 
 class Row(NamedTuple):
-    """A response to judge, its gold, and the rest that its verifier may need."""
+    """A response to judge, its gold, and the other inputs that its verifier may need."""
 
     response: str
     gold: str

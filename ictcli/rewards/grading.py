@@ -50,8 +50,8 @@ def grade(
     affect the others. docs/verifiers.md says which answers count as equal.
 
     `kind` is a verifier's name (math, integer, text, choice, chain, a plugin's, or
-    `file.py:function`), a Verifier, or a function of (response, gold) that runs in this process;
-    one with a parameter `question` gets the question too.
+    `file.py:function`), a Verifier, or a function of (response, gold) that runs in this process; a
+    function with a parameter `question` gets the question too.
 
     Options: `pattern` is a regular expression whose first group is the answer, instead of the last
     box. `choices` are the texts of (A), (B), ... for kind "choice", one sequence per response.
@@ -73,7 +73,7 @@ def grade(
 def explain(
     responses: Texts, golds: Texts, kind: Kind = "math", **options: Unpack[Options]
 ) -> list[Explanation]:
-    """Return the verdicts of `grade`, each with how the answer and the gold were read."""
+    """Return the verdicts of `grade`, each with how the answer and the gold were parsed."""
     verifier, rows, verdicts = _graded(responses, golds, kind, **options)
     return [explained(verifier, *judged) for judged in zip(verdicts, rows, strict=True)]
 

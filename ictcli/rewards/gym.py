@@ -85,7 +85,7 @@ def options_of(kind: str) -> dict[str, Any]:
 
 
 def about(kind: str) -> str:
-    """Return a sentence on what a generator makes: the first of its docstring if it has one."""
+    """Return a sentence on what a generator makes: the first sentence of its docstring, if any."""
     dataset = DATASETS[kind][0]
     words = " ".join((dataset.__doc__ or "").partition("\n\n")[0].split())
     first = _END.split(_LINK.sub(r"\1", words))[0].rstrip(".")
@@ -125,7 +125,7 @@ def _verdict(text: str, entry: dict[str, Any], name: str) -> Verdict:
 
 
 class _CodeError(BaseException):
-    """A score would run an answer as Python. The score's own `except Exception` cannot catch it."""
+    """A score would run an answer as Python. The score's `except Exception` cannot catch this."""
 
 
 class _Watch:
@@ -141,7 +141,7 @@ class _Watch:
 @contextmanager
 def _watched(problem: str | None) -> Generator[None]:
     """Raise _CodeError if the code in this context evaluates an answer, as some scores do with
-    `eval`: only code of files and expressions that `problem` contains may run. None: any may."""
+    `eval`: only code of files and expressions that `problem` contains may run. None: all code."""
     if not _Watch.hooked:
         sys.addaudithook(_audit)
         _Watch.hooked = True

@@ -1,5 +1,5 @@
-"""The verifier `math-verify`, by which published results and other trainers' rewards are judged:
-the library of that name parses the response and the gold, and compares them."""
+"""The verifier `math-verify`, used for published results and by other trainers: the library of that
+name parses the response and the gold, and compares them."""
 
 import logging
 import re

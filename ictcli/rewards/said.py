@@ -1,7 +1,7 @@
 """Remove the parts of a response that do not count, for verifiers that look for a marked answer.
 
-A marked answer is a box, or the text after `####`. Removed is text that is hidden, crossed out or
-thinking, and each marked answer that the words around it deny or take back. The rules are in
+A marked answer is a box, or the text after `####`. The removed parts are hidden text, crossed-out
+text, thinking, and each marked answer that the words around it deny or retract. The rules are in
 tests/rewards/rules.md. The time is linear in the response's length."""
 
 import re
@@ -159,7 +159,7 @@ def _upheld(text: str, marks: Iterable[Span]) -> str:
 
 
 def _denied(text: str, mark: Span, end: int, follows: bool) -> bool:
-    """Return whether the words around a marked answer deny it, or take it back before offset `end`.
+    """Return whether the words around a marked answer deny it, or retract it before offset `end`.
     `follows`: whether another marked answer stood at `end`."""
     before = text[max(0, mark.start - _BEFORE) : mark.start]
     if _DENIED.search(f"{_last_line(before)} ") or _BESIDE.search(before):
@@ -177,8 +177,8 @@ def _denied(text: str, mark: Span, end: int, follows: bool) -> bool:
 
 
 def _last_line(text: str) -> str:
-    """Return the words of a text's last line. If the text ends with a line break, return those of
-    the line before it, provided that a colon ends it or a displayed formula follows."""
+    """Return the words of a text's last line. If the text ends with a line break, return the words
+    of the line before it, provided that a colon ends it or a displayed formula follows."""
     line = text.rstrip("\\[$ \t\n")
     between = text[len(line) :]
     goes_on = line.endswith(":") or "\\[" in between or "$$" in between
@@ -192,7 +192,7 @@ def _words(text: str) -> str:
 
 
 def _spoken(text: str) -> str:
-    """Return a text without its thinking, unless nothing follows it and a marked answer ends it."""
+    """Return a text without thinking, unless thinking comes last and ends with a marked answer."""
     spoken: list[str] = []
     thought, inside, start = "", False, 0
     for tag in _THOUGHT.finditer(text):

@@ -10,7 +10,7 @@ from ictcli.types import FloatArray, IntArray
 
 
 def formatted(verdict: Verdict) -> bool:
-    """Return whether the response gave an answer in the form its verifier reads, usually a box."""
+    """Return whether the response has an answer in the form its verifier expects, usually a box."""
     return verdict.status != "unparsed" or bool(verdict.extracted)
 
 
@@ -46,7 +46,7 @@ def shaped(
 
 
 def mean_reward(verdicts: Sequence[Verdict]) -> float | None:
-    """Return the mean reward of the responses that got one; None if no response did."""
+    """Return the mean reward of the responses that got a reward; None if no response did."""
     rewards = [v.reward for v in verdicts if v.reason != ABSTAINED and not v.failed]
     return float(np.mean(rewards)) if rewards else None
 

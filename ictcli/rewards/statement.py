@@ -1,5 +1,5 @@
-"""Find the letter that a response states as its answer, in linear time. The last decision counts,
-unless it is asked, supposed, denied or taken back. The rules are in tests/rewards/rules.md."""
+"""Find the letter that a response states as its answer, in linear time. The last letter counts,
+unless the text asks, supposes, denies or retracts it. The rules are in tests/rewards/rules.md."""
 
 import re
 from collections.abc import Callable

@@ -34,7 +34,7 @@ class Verdict:
     """The judgement of one response.
 
     `extracted` is the answer as text, `reason` an explanation if one is needed, and `score` a
-    reward that replaces 1 for correct and 0 otherwise. ValueError if |score| exceeds `LARGEST`."""
+    reward to use instead of 1 for correct and 0 otherwise. ValueError if |score| > `LARGEST`."""
 
     status: Status
     extracted: str = ""
@@ -106,12 +106,12 @@ class Verifier:
 
 @dataclass(frozen=True)
 class Extra:
-    """A verifier that needs a pip extra: its `module:function` and the module that is installed."""
+    """A verifier that needs a pip extra: its `module:function` and the library that it needs."""
 
     place: str
     library: str
     boxed: bool = False
-    """As `Verifier.boxed`."""
+    """The value of `Verifier.boxed`."""
 
 
 VERIFIERS: dict[str, Verifier] = {}
@@ -263,9 +263,7 @@ def find_verifier(name: str) -> Verifier:
     if colon and place:
         return from_source(place, function)
     if name.endswith(".py"):
-        raise UserError(
-            f"{name} is a file, without the name of a function.", f"for example {name}:grade"
-        )
+        raise UserError(f"{name} names a file, but no function in it.", f"for example {name}:grade")
     names = sorted({*VERIFIERS, *OPTIONAL})
     hint = f"the verifiers are: {', '.join(names)}; or my_rewards.py:function"
     raise unknown("verifier", name, names, hint)
@@ -303,13 +301,13 @@ def from_source(place: str, function: str) -> Verifier:
             raise UserError(
                 f"The module {place} of the verifier {source} cannot be imported: "
                 f"{type(error).__name__}: {error}.",
-                "a dotted path that Python can import, or the path of a .py file",
+                "name a module that Python can import, or the path of a .py file",
             ) from error
     judge = getattr(module, function, None)
     if not callable(judge):
         raise UserError(
             f"{place} has no function {function!r}.",
-            f"a verifier is a function in {Path(place).name}, of (response, gold) or "
+            f"define it in {Path(place).name}, with parameters (response, gold) or "
             "(prompts, completions, **columns)",
         )
     return replace(made_of(source, judge), source=source)

@@ -126,7 +126,7 @@ def _answer(call: bytes, connection: Connection) -> bytes:
 
 
 def _prepared(call: bytes) -> None:
-    """Import what a call needs, and count its memory as the worker's own."""
+    """Import what a call needs, and count the memory of the imports as the worker's own."""
     _, prepare, arguments = pickle.loads(call)
     if prepare is not None:
         before = process_size()

@@ -54,7 +54,7 @@ def test_bad_input_is_one_sentence(ictcli: Processes, tmp_path: Path) -> None:
         ("choices.jsonl", "choices is not a list"),
         ("rows.jsonl --kind=mth", "did you mean math"),
         ("rows.jsonl --timeout=0", "--timeout and --memory must be positive"),
-        ("rows.jsonl --kind=no.py", "without the name of a function"),
+        ("rows.jsonl --kind=no.py", "but no function in it"),
         ("rows.jsonl --out=.", "--out . is a folder"),
         ("rows.jsonl --out=no/v.jsonl", "needs the folder no."),
     ):

@@ -131,7 +131,7 @@ def test_json_holds_what_was_recorded(ictcli: Processes, trained: Path) -> None:
 def test_what_is_not_there_is_refused(ictcli: Processes, trained: Path, tmp_path: Path) -> None:
     for option, words in (
         ("--step=4", "No rollouts were recorded at step 4. recorded: 3, 6"),
-        ("--prompt=5", "no prompt 5 in step 6. --prompt takes 1 to 4"),
+        ("--prompt=5", "no prompt 5 in step 6. --prompt must be from 1 to 4"),
         ("--method=itc", "did you mean ict"),
         ("--by=entropie", "did you mean entropy"),
         ("--html=.", ". does not end in .html. --html group.html"),

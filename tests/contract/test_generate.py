@@ -169,7 +169,7 @@ def test_what_the_model_gives_no_probabilities_of_is_no_sample(
     engine, whole = (make_engine(each, threads=1) for each in (folder, untied_model))
     for sampling in (SAMPLING, replace(SAMPLING, temperature=0.0)):
         heard.clear()
-        with refused("no probabilities in", hint="engine.dtype", kind=NotFiniteError) as caught:
+        with refused("logits are infinite", hint="engine.dtype", kind=NotFiniteError) as caught:
             engine.generate(
                 PROMPTS, 2, sampling, 7, on_tokens=lambda t, rows, tokens: heard.update(rows)
             )
@@ -205,7 +205,7 @@ def test_a_token_without_a_row_is_refused_by_every_verb_that_reads_tokens(
         if other.prompts != rollouts.prompts:
             verbs.append(lambda other=other: engine.generate(other.prompts, 2, SAMPLING, 0))
         for verb in verbs:
-            with refused("no row for token 18", "18 rows", hint="resize_token_embeddings"):
+            with refused("token 18", "18 embeddings", hint="resize_token_embeddings"):
                 verb()
 
 

@@ -148,7 +148,7 @@ def test_a_pass_over_the_limit_is_done_again_with_less(deep_model: Path) -> None
     engine.memory.limit = mx.get_active_memory() + (large + least) // 2
     report = engine.update(every_row(rollouts), LR)
     assert len(told) == 1
-    assert "over the limit" in told[0]
+    assert "more than the limit" in told[0]
     other = make_mlx(deep_model)
     other.budget.restore(engine.budget.state())
     assert other.update(every_row(rollouts), LR).grad_norm == report.grad_norm

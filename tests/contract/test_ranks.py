@@ -29,7 +29,7 @@ def test_processes_that_find_other_weights_are_refused(tiny_model: Path) -> None
         DataParallel.check_same(engine)
 
     found_beside(list)
-    with refused("have different weights"):
+    with refused("have loaded different weights"):
         found_beside(lambda own: [own[0][::-1], ""])
 
 

@@ -182,7 +182,7 @@ def test_weights_that_did_not_arrive_end_the_run(
     tiny_model: Path, played: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Player, "collective_rpc", lambda *args, **kwargs: None)
-    with refused("does not sample what is trained", kind=RunFailedError):
+    with refused("differ from those of the trained model", kind=RunFailedError):
         make_torch(tiny_model).generate(PROMPTS, 3, HOT, seed=3)
 
 

@@ -111,7 +111,7 @@ def test_an_index_names_safetensors_beside_it_alone(
     folder = strange(tiny_model, tmp_path / "model")
     index = {"weight_map": {"model.norm.weight": name}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    with refused("which is not a safetensors file in its folder"):
+    with refused("which is not a safetensors file in that folder"):
         weight_files(folder)
     with pytest.raises(UserError, match="not a safetensors file"):
         locate(str(folder))

@@ -66,7 +66,7 @@ def test_a_method_without_its_statistics_is_told_and_how_to_record_them(tmp_path
     folder = record(tmp_path / "run", "method=entropy20", uniqueness=False)
     group = groups_of(folder, "ict", "kl", "random")[0]
     assert "record.uniqueness=true" in group.missing["ict"]
-    assert "it needs kl_from_mean and kl_to_mean" in group.missing["kl"]
+    assert "did not record kl_from_mean and kl_to_mean" in group.missing["kl"]
     assert group.by == "entropy" and "random" in group.rollouts[0].kept
     with refused("uniqueness", hint="record.uniqueness=true"):
         open_step(folder, by="uniqueness").group()

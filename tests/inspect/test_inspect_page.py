@@ -109,7 +109,7 @@ def test_a_page_stays_small_and_says_what_is_not_in_it(
 ) -> None:
     one = page_data(view, group, limit=len(made) // 2)
     assert {found.step for found in one.groups} <= {10, 20} and len(one.groups) < len(held.groups)
-    assert "More would make it too large" in one.summary[1]
+    assert "Other groups would make it too large" in one.summary[1]
     few = page_data(view, group, limit=10)
     assert [found.prompt for found in few.groups] == [2]
     assert few.summary[0] == "This page holds 1 of 3 prompts of step 20."
@@ -127,7 +127,7 @@ def test_only_a_page_of_its_own_is_overwritten(view: StepView, made: str, tmp_pa
     (tmp_path / "folder.html").mkdir()
     for target, words in (
         (tmp_path / "folder.html", "not a regular file"),
-        (tmp_path / "other.html", "not a page of inspect"),
+        (tmp_path / "other.html", "not written by ictcli inspect"),
         (run / "summary.json", "does not end in .html"),
     ):
         with refused(words):

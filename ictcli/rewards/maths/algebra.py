@@ -21,7 +21,7 @@ LARGEST_POWER = 20_000
 
 
 def read(text: str) -> Any:
-    """Return the sympy expression of normalized LaTeX. UnreadableError if it cannot be read."""
+    """Return the sympy expression of normalized LaTeX. UnreadableError if it cannot be parsed."""
     return value_of(tree_of(text, strict=True))
 
 
@@ -113,7 +113,7 @@ def power(base: Any, exponent: Any) -> Any:
 
 
 def divisors(name: str) -> Callable[..., Any]:
-    """Return the function gcd or lcm, symbolic for unknowns, for which sympy's gcd(m, n) is 1."""
+    """Return the function gcd or lcm, which stay symbolic for unknowns: sympy's gcd(m, n) is 1."""
 
     def applied(*values: Any) -> Any:
         if all(value.is_Integer for value in values):

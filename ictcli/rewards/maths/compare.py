@@ -1,4 +1,4 @@
-"""Compare an answer with the gold by text, structure and algebra; describe how a text is read."""
+"""Compare an answer with the gold by text, structure and algebra; describe how a text is parsed."""
 
 import re
 from fractions import Fraction
@@ -15,7 +15,7 @@ from ictcli.rewards.maths.structure import read
 from ictcli.rewards.maths.words import folded
 
 LONGEST = 800
-"""Maximum number of characters of a parsed answer; a longer one must be the gold verbatim."""
+"""Maximum number of characters of a parsed answer; a longer answer must be the gold verbatim."""
 
 Outcome = Literal["same", "unfinished", "different", "unreadable"]
 _DATE = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])")
@@ -80,13 +80,13 @@ def compare(answer: str, gold: str, *, algebra: bool) -> Outcome:
 
 
 def describe(text: str) -> str:
-    """Describe how a text is read, as in `the number 1/2`; empty if it cannot be read."""
+    """Describe how a text is parsed, as in `the number 1/2`; empty if it cannot be parsed."""
     node = _node(text)
     return "" if node is None else in_words(nodes.expand(node))
 
 
 def listed(text: str) -> int:
-    """Count the answers in a set or a list without brackets; 1 for other texts, 0 if unreadable."""
+    """Count the answers in a set or a list without brackets; else 1, or 0 if parsing fails."""
     node = _node(text)
     if node is None:
         return 0

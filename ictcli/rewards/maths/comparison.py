@@ -41,7 +41,7 @@ class Comparison:
 
     def first_same(self, pairs: Iterable[tuple[Node, Node]]) -> int | None:
         """Return the index of the first pair of equal nodes, or None. UndecidedError if no pair is
-        equal without algebra, and algebra may find one."""
+        equal without algebra, but algebra might find an equal pair."""
         undecided = False
         for place, (gold, answer) in enumerate(pairs):
             try:
@@ -91,7 +91,7 @@ class Comparison:
         return False
 
     def _sides(self, node: Node) -> list[Node]:
-        """Return the answers that an approximation `A \\approx B` states: B, and A unless it is a
+        """Return the answers that an approximation `A \\approx B` states: B, and A unless A is a
         plain number; none if B is not A rounded. Return any other node in a list."""
         if not isinstance(node, Nearly):
             return [node]

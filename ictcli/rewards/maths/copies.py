@@ -36,7 +36,7 @@ _DECIMAL = re.compile(r"(?<![\d.])0*(\d*)\.(\d+?)0*(?!\d)")
 
 def copied(answer: str, gold: str, question: str) -> bool:
     """Return whether an answer is a formula of the question or a part of one, in any order and
-    notation, and the gold is not. Symbols and reduced numbers count only as the sole formula."""
+    notation, and the gold is not. A symbol or reduced number must be the sole formula."""
     right, left = tidy(answer), tidy(content(gold))
     if flat(right) == flat(left):
         return False
@@ -82,7 +82,7 @@ def _forms(text: str) -> set[str]:
 
 def _unsolved(answer: str, gold: str, formulas: tuple["_Formula", ...]) -> bool:
     """Return whether an answer is an equation of the question, and not the gold. If the gold is
-    solved for a symbol, an equation in the same symbols as one of the question counts too."""
+    solved for a symbol, an equation in the symbols of an equation of the question counts too."""
     tree, right, solved = _tree(answer), _tree(gold), isinstance(reading(gold), Named)
     if tree is None or right is None or not isinstance(reading(answer), Chain):
         return False
@@ -103,7 +103,7 @@ def _tree(text: str) -> Tree | None:
 
 
 def _trees(text: str) -> list[Tree]:
-    """Return the tree of a text as read, and of an inequality (read as a range) also as written."""
+    """Return the trees of a text: as parsed, and an inequality (parsed as a range) as written."""
     trees: list[Tree] = []
     if balanced(text) and 0 < len(text) <= LONGEST:
         with contextlib.suppress(UnreadableError, RecursionError):
@@ -161,7 +161,7 @@ def _formulas(question: str) -> tuple[_Formula, ...]:
 
 
 def _shapes(tree: Tree) -> frozenset[str]:
-    """Return a formula's `shape`; for a number its `form`, and for a decimal its fraction's too."""
+    """Return a formula's `shape`; for a number its `form`, for a decimal also its fraction's."""
     if rational(tree) is None:
         return frozenset((shape(tree),))
     decimal = _DECIMAL.fullmatch(tree.head)

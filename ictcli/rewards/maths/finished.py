@@ -29,7 +29,7 @@ _ON_NUMBERS = {"!", "\\binom", "\\gcd", "\\lcm", "\\max", "\\min", "\\det", "||"
                "\\lfloor\\rfloor", "\\lceil\\rceil"}  # fmt: skip
 """Operations that leave arithmetic undone if they act on numbers."""
 UNKNOWN = "?"
-"""Prefix of a symbol as a kind of work: a symbol that the gold lacks should have cancelled."""
+"""Prefix that makes a symbol a kind of work: a symbol that the gold lacks should have cancelled."""
 COLLECTIONS = {",", "()", "[]", "[)", "(]", "{}", "\\cup", "\\langle\\rangle"}
 
 
@@ -54,7 +54,7 @@ def unfinished(answer: nodes.Node, gold: nodes.Node, *, algebra: bool) -> bool:
 
 def leaves_work(answer: Tree, gold: Tree, *, algebra: bool = True) -> bool:
     """Return whether an answer leaves work undone that the equal gold has done. A list, interval or
-    matrix does if any of its items does, an equation if all sides that are not names do."""
+    matrix does if any of its items does, an equation if all its sides except names do."""
     if (allowed := _allowed(gold)) is None:
         return False
     parts = answer.parts
@@ -89,7 +89,7 @@ def _is_collection(tree: Tree) -> bool:
 
 
 def _values(tree: Tree) -> list[Tree]:
-    """Return the items of a collection, with nested ones flattened; [tree] for any other tree."""
+    """Return the items of a collection, nested collections flattened; [tree] for any other tree."""
     if tree.parts and _is_collection(tree):
         return [item for part in tree.parts for item in _values(part)]
     return [tree]

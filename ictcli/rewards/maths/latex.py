@@ -141,7 +141,7 @@ def replaced(text: str, names: str, make: Callable[[str, str], str]) -> str:
 
 
 def _wordy(command: str, content: str) -> str:
-    """Return the content of `\\text{...}`: words between OPEN and CLOSE, formulas without them."""
+    """Return the content of `\\text{...}`: words between OPEN and CLOSE, formulas unmarked."""
     inner = content.strip()
     if command.startswith(("math", "text")):
         inner = re.sub(r"(?<=[A-Za-z])\s*\\cdot\s*(?=[A-Za-z])", "·", inner)
@@ -167,7 +167,7 @@ def _rows(aligned: re.Match[str]) -> str:
 
 
 def _system(cases: re.Match[str]) -> str:
-    """Join rows that are all equations as `_rows` does; leave others, as those with a condition."""
+    """Join rows by `_rows` if all are equations; leave others, such as rows with conditions."""
     rows = [row for row in cases[2].split(ROW) if row.strip()]
     related = all("=" in row for row in rows) and not re.search(r"\b(?:if|when|for)\b", cases[2])
     return _rows(cases) if related else cases[0]

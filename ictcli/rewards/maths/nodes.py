@@ -9,7 +9,7 @@ from ictcli.rewards.maths.latex import CLOSE, OPEN
 
 
 class UnreadableError(ValueError):
-    """The text has no reading or several: unmatched brackets, an unknown command, `1/2x`."""
+    """The text has no meaning or several: unmatched brackets, an unknown command, `1/2x`."""
 
 
 class UndecidedError(Exception):
@@ -18,7 +18,7 @@ class UndecidedError(Exception):
 
 @dataclass(frozen=True)
 class Scalar:
-    """An expression in normalized LaTeX. `noun` is the thing counted, for lists: `3 apples`."""
+    """An expression in normalized LaTeX. `noun` is what a list counts: `3 apples`."""
 
     text: str
     unit: str | None = None

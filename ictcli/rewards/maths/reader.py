@@ -41,7 +41,7 @@ _SYMBOLS = {"\\pi", *(f"\\{letter}" for letter in GREEK)}
 
 def tree_of(text: str, *, strict: bool = False) -> Tree:
     """Return the tree of normalized LaTeX. UnreadableError if it cannot be parsed; if `strict`,
-    also if it has two readings, words, or commands that `algebra` cannot compute."""
+    also if it has two meanings, words, or commands that `algebra` cannot compute."""
     if strict:
         text = re.sub(r"\\frac\{d([a-zA-Z])\}\{d([a-zA-Z])\}", r"D_{\1\2}", text)
         if re.search(r"\\frac\{d[^{}]*\}\{d", text):

@@ -101,8 +101,8 @@ def _approximation(parts: list[str], signs: list[str], node: Callable[[str], Nod
 
 
 def _named(name: str, value: Node) -> Node | None:
-    """Return `value` with a name, optional if none of its words changes the value. None if `value`
-    has a name already."""
+    """Return `value` with a name, which is optional if no word in it changes the value. None if
+    `value` has a name already."""
     if isinstance(value, Named):
         return None
     whole, name = name, _WORD_INDEX.sub("", re.sub(_OF_EVENT, "", name))

@@ -24,7 +24,7 @@ _PARTED = (
 
 def equal(left_text: str, right_text: str) -> bool:
     """Return whether two expressions in normalized LaTeX agree at every point where both have a
-    value, and have real values at the same points. UnreadableError if one cannot be read."""
+    value, and have real values at the same points. UnreadableError if one cannot be parsed."""
     left, right = _read(left_text), _read(right_text)
     if left == right:
         return True
@@ -45,7 +45,7 @@ def equal(left_text: str, right_text: str) -> bool:
 
 
 def _alike(left: Any, right: Any, point: Point, *, imaginary: bool) -> bool | None:
-    """Return whether two expressions have the same value at a point, which must be real unless
+    """Return whether two expressions have the same value at a point. The value must be real unless
     `imaginary`. None if a value cannot be computed, or neither is real."""
     values = _values(left, right, point)
     if values is None:
@@ -93,8 +93,7 @@ def _seed(left: str, right: str) -> str:
 
 
 def rounds(text: str, decimal: Fraction, places: int) -> bool:
-    """Return whether a constant, rounded to `places` decimals, is `decimal`, or raise
-    UnreadableError."""
+    """Return whether a constant, rounded to `places`, is `decimal`. Raises UnreadableError."""
     try:
         value = value_at(_read(text), {})
     except FAILURES:

@@ -62,8 +62,8 @@ def meet(tree: Tree) -> bool:
 
 
 def irrational(tree: Tree) -> list[list[str]]:
-    """Return the factors of a term that are not rational, each as a list of alternative names, as
-    `\\ln 6` has one for 2 and one for 3. Terms that can have the same names can be added."""
+    """Return the factors of a term that are not rational, each as a list of alternative names:
+    `\\ln 6` has a name for 2 and a name for 3. Terms that can have the same names can be added."""
     factors: list[list[str]] = []
     for base, power in powers(tree):
         if power.denominator > 1 and (inside := rational(base)):

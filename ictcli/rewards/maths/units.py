@@ -240,7 +240,7 @@ def _joined(first: str | None, second: str) -> str:
 
 def agree(gold: Scalar, answer: Scalar) -> bool:
     """Return whether two answers have the same unit, or one has neither unit nor noun. A unit named
-    `unit` is any length with its power; after `?` come words that must be the same."""
+    `unit` stands for any length with its power; words after `?` must be the same."""
     first, second = gold.unit or "", answer.unit or ""
     if first == second:
         return True

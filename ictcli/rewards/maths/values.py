@@ -21,7 +21,7 @@ _NAMES = {
     sympy.ceiling: "ceil",
     sympy.sign: "sign",
 }
-"""Names in mpmath of sympy's functions."""
+"""mpmath's names of sympy's functions."""
 
 Point = Mapping[Any, Fraction]
 """The value of each symbol."""
