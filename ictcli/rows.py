@@ -176,7 +176,7 @@ def too_large(name: str, most: str = f"{LARGEST >> 30} GiB of data") -> UserErro
 
 
 def _json(name: str, text: str) -> Iterator[Row]:
-    """Return the rows of a JSON list of objects, or of an object's only list. Read other text as
+    """Return the rows of a JSON list of objects, or of an object's only list; else parse as
     JSONL."""
     try:
         data = parse_json(text, parse_int=_integer)

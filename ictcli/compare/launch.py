@@ -49,7 +49,7 @@ def train_all(
     """Train the unfinished runs, each in a separate process, `jobs` at a time. Return summaries by
     folder, and a message for each run that failed; the other runs continue. `threads` limits the
     threads of each run. `say` prints messages, among them the time left, which counts `later` runs
-    of another call; `show` prints the progress of current runs. Raises InterruptedRunError at
+    of a further call; `show` prints the progress of current runs. Raises InterruptedRunError at
     Ctrl-C, after every run has saved, and RunFailedError if the disk is full."""
     summaries: Summaries = {}
     failed: list[str] = []
@@ -87,7 +87,7 @@ def train_all(
 
 def _earlier(spec: RunSpec, say: Callable[[str], None]) -> tuple[bool, Outcome | None]:
     """Return whether an earlier command started the run, and the run's outcome: its summary, or a
-    message if that is damaged; None if the run is new or unfinished."""
+    message if the summary is damaged; None if the run is new or unfinished."""
     if not is_run(spec.folder):
         try:
             with Run.create(spec.folder, spec.recipe):
@@ -116,7 +116,7 @@ def read_summary(folder: Path) -> Outcome | None:
     path = folder / "summary.json"
     if not path.exists():
         return None
-    damage = f"{path} is damaged; after rm {shell_word(path)} it is written again"
+    damage = f"{path} is damaged; to have it written again: rm {shell_word(path)}"
     return read_record(path, Summary, strict=False) or damage
 
 
@@ -145,7 +145,7 @@ def _trained(
                 if interrupted():
                     _stop(running)
                     raise InterruptedRunError(
-                        "Interrupted: every run finished and saved the step in flight.", GOES_ON
+                        "Interrupted: every run finished and saved its current step.", GOES_ON
                     )
                 time.sleep(0.2)
                 show(

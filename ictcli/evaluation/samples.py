@@ -53,7 +53,7 @@ def make_samples(
     for count, what in ((len(rollouts), "responses"), (len(verdicts), "verdicts")):
         if count != expected:
             raise RunFailedError(
-                f"The evaluation {name} has {count} {what}, but {expected} were asked for "
+                f"The evaluation {name} has {count} {what}, but {expected} were expected "
                 f"({len(problems)} problems, {n} each).",
                 "the verifier or the engine must return one for each sample",
             )
@@ -134,7 +134,7 @@ class SampleFile:
             sample = None if extra else _parse(raw, problems[number // n], private=private)
             if sample is None:
                 raise UserError(
-                    f"{path}, line {number + 1} is not as this evaluation wrote it.",
+                    f"{path}, line {number + 1} is not what this evaluation wrote.",
                     "restore the file, or evaluate in another folder: --out OTHER",
                 )
             samples.append(sample)

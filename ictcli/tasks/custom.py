@@ -71,10 +71,10 @@ def read_rows(name: str, hub: HubSettings | None = None, split: str = "train") -
 class Reader:
     """Makes problems from the rows of a data set.
 
-    By default the prompt is in the column `prompt`, `question` or `problem` (text or messages), or
-    in `messages` or `conversations`. The gold is in `gold` or `answer`, in the box of `solution`,
-    or is the assistant's last message. Choices are in `choices` or, if all golds are letters, in
-    `options`."""
+    By default the prompt is in the column `prompt`, `question` or `problem` (text or messages),
+    else in `messages` or `conversations`. The gold is in `gold` or `answer`, in the box of
+    `solution`, or is the assistant's last message. Choices are in `choices` or, for golds that are
+    letters, in `options`."""
 
     columns: ColumnSettings
     names: Sequence[str]
@@ -271,8 +271,7 @@ def read_each(read: Callable[[Row], T], rows: Rows) -> tuple[list[T], tuple[str,
 
 
 def with_own_ids(problems: Sequence[Problem]) -> list[Problem]:
-    """Return the problems with unique ids (repeats get a number), since samples are stored by
-    id."""
+    """Return the problems with unique ids (repeats get a number), by which samples are stored."""
     taken = {problem.id for problem in problems}
     by_id: dict[str, Problem] = {}
     for problem in problems:

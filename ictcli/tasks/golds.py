@@ -105,8 +105,7 @@ def verifier_of(golds: Sequence[str]) -> str:
 
 def are_texts(golds: Iterable[tuple[Row, str, Sequence[str]]]) -> bool:
     """Return whether more golds equal the text of a choice than name one by letter or index.
-    UserError if nine in ten do both, and in some row the text and the letter mean different
-    choices."""
+    UserError if nine in ten do both, and in some row these are different choices."""
     count = labels = texts = 0
     ambiguous: list[UserError] = []
     for row, gold, choices in golds:

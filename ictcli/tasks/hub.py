@@ -89,8 +89,7 @@ def load(source: HubSource) -> Rows:
 
 def read_saved(name: str, split: str | None, usual: str) -> Rows:
     """Return the rows of a folder that `save_to_disk` wrote: of the split `split`; if that is None,
-    of the only split or of the split `usual`. UserError if there is no such split, or it cannot be
-    read."""
+    of the only split or of the split `usual`. UserError if it is missing or cannot be read."""
     folder, library = Path(os.path.abspath(name)), _datasets()  # noqa: PTH100  # removes `..`
     source: dict[str, Any] = {"file": Path(name).name}
     try:
@@ -145,8 +144,7 @@ def _commit(data: Any) -> str | None:
 
 
 def _datasets() -> Any:
-    """Return the library `datasets`, which without a terminal shows no progress bars or
-    warnings."""
+    """Return the library `datasets`; without a terminal, it shows no progress bars or warnings."""
     import datasets  # pyright: ignore[reportMissingTypeStubs]
     import huggingface_hub.utils as hub
 
@@ -165,8 +163,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _refusal(source: HubSource, error: Exception) -> UserError:
-    """Return the error for a data set that cannot be loaded, without quoting rows of gated data
-    sets."""
+    """Return the error for a data set that cannot be loaded. Rows of gated data are not quoted."""
     path, text = source.path, str(error)
     kinds = {base.__name__ for link in _causes(error) for base in type(link).__mro__}
     instead = "give its rows in a file: data=FILE.jsonl, or task=FILE.jsonl"

@@ -125,8 +125,7 @@ def try_functions(recipe: Recipe, task: Task) -> None:
 
 def _with_benchmark(recipe: Recipe, task: Task) -> Task:
     """Return the task with the problems of `eval.bench` held out. If `eval.bench` is the user's own
-    data, its prompts have the form of the task's, and the recipe's verifier, if it names one,
-    judges them."""
+    data, its prompts have the form of the task's, and the recipe's verifier, if any, judges."""
     settings, name = recipe.eval, recipe.eval.bench or ""
     judge = (settings.verifier or recipe.reward.verifier) if is_custom(name) else None
     columns = settings.columns, settings.hub, recipe.columns

@@ -14,8 +14,7 @@ Template = Literal["chat", "none", "own"]
 BATCH = 1000
 """Number of texts per call of the tokenizer."""
 PROBE = 16
-"""Number of characters tokenized to find the special tokens that the tokenizer puts before a
-text."""
+"""Number of characters tokenized to find the special tokens that are put before a text."""
 
 
 def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Template:
@@ -53,8 +52,8 @@ def render(
     conversation are turns. Without a chat template, each example is plain text followed by an empty
     line. The system message is `settings.system` or else the conversation's. A beginning-of-text
     token in any text is moved to the front; with a chat template, which writes its own, it is
-    removed. A `response`, allowed only with a chat template, is added as the assistant's last turn,
-    with the end of the turn."""
+    removed. A `response` (only with a chat template) is added as the assistant's last turn, with
+    its end."""
     template = template_of(tokenizer, domain, settings)
     default = "" if template == "own" else domain.suffix
     suffix = default if settings.suffix is None else settings.suffix
@@ -127,7 +126,7 @@ def _tokens(tokenizer: Any, texts: Sequence[str], *, chat: bool) -> Iterator[lis
 
 
 def batched_ids(tokenizer: Any, texts: Sequence[str]) -> Iterator[list[int]]:
-    """Yield the token ids of each text without special tokens, for `BATCH` texts per tokenizer
+    """Yield the token ids of each text, without special tokens, `BATCH` texts per tokenizer
     call."""
     for first in range(0, len(texts), BATCH):
         batch = list(texts[first : first + BATCH])

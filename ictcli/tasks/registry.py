@@ -93,8 +93,8 @@ def find_benchmark(
     """Return the benchmark of that name; else a benchmark with the held-out problems of the task of
     that name, or with the problems of a custom data set (see `find_task`). `data` is a file that
     replaces the benchmark's data and has the same columns. For a custom data set, `usual` names
-    columns to use if the data has them, and `reward` names the verifier. UserError if there is no
-    such benchmark or data."""
+    columns to use if present, and `reward` the verifier. UserError if there is no such benchmark or
+    data."""
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
         _refuse(f"{name} is a data set", {"data": data})
@@ -143,8 +143,7 @@ def _builder(kind: str, name: str, known: Mapping[str, Any]) -> Callable[..., An
 
 def _build(name: str, build: Callable[..., Any], kind: type[R], **arguments: Any) -> R:
     """Call a builder with those arguments that are parameters of it. UserError if the user set
-    `data`, `columns` or `hub` and the builder has no such parameter, or if it does not return a
-    `kind`."""
+    `data`, `columns` or `hub` and the builder has no such parameter, or if it returns no `kind`."""
     parameters = inspect.signature(build).parameters
     for key in {"data", "columns", "hub"} - parameters.keys():
         if arguments.get(key) not in UNSET:

@@ -76,8 +76,7 @@ def _example(reader: Reader, row: Row) -> Problem:
 
 def in_form(examples: Sequence[Problem], domain: Domain) -> list[Problem]:
     """Return the examples without their golds. If responses were made from golds, they are written
-    in the first of these forms that the domain judges correct: unchanged, the gold alone, `Answer:
-    GOLD`.
+    in the first of these forms that is judged correct: unchanged, the gold, `Answer: GOLD`.
     """
     forms = ("{response}", "{gold}", "Answer: {gold}")
 
@@ -136,8 +135,7 @@ def closed_by(prompt: str, response: str, closed: Callable[[str], str]) -> str:
 
     `closed` renders the conversation with a response and the end of that turn. If the prompt ends
     with a tag that opens a thought (R1's `<think>`), the response continues that thought or, if it
-    has none, closes it first. If the template drops the thoughts of a response, they are kept for
-    training."""
+    has none, closes it first. Thoughts of a response that the template drops are kept."""
     last = LAST_TAG.search(prompt)
     opens = last is not None and last["slash"] == ""
     if last and not opens:  # after an empty thought, drop the response's thought

@@ -134,8 +134,8 @@ def _readable(
 
 def _sentences(name: str, golds: Sequence[str], verify: Verifier) -> list[str]:
     """Return the golds that are sentences, which verifiers of formulas cannot read. UserError if
-    more than a tenth of the golds are sentences; for the verifier `text`, only if a pattern finds
-    answers in them."""
+    more than a tenth are sentences; for the verifier `text`, only if a pattern finds answers in
+    them."""
     sentences = [gold for gold in golds if is_sentence(gold)]
     as_words = verify.name == "text"
     if not verify.golds and not as_words:

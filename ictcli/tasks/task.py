@@ -32,14 +32,14 @@ class Domain:
     limits: Limits = LIMITS
     """Time and memory limits for judging an answer."""
     private: bool = False
-    """Whether questions and responses are shown and stored only on request, since the data's terms
-    forbid sharing them."""
+    """Whether questions and responses are shown and stored only on request, as the data's terms
+    demand."""
 
     def judge(
         self, problems: Sequence[Problem], responses: Sequence[str], by: Verifier | None = None
     ) -> list[Verdict]:
         """Return a verdict per response. `responses` holds the same number of responses for each
-        problem, in the order of the problems. `by` replaces the domain's verifier and judges whole
+        problem, in the order of the problems. `by` replaces the verifier and judges whole
         responses."""
         n = len(responses) // max(len(problems), 1)
         verifier = as_verifier(by or self.verify)

@@ -1,5 +1,5 @@
-"""Leaving out problems that are too long for a model, or whose text loses characters in its
-tokenizer."""
+"""Leaving out problems that are too long for a model, or in which its tokenizer loses
+characters."""
 
 import unicodedata
 from collections import Counter

@@ -108,8 +108,7 @@ def days_in_words(number: int) -> str:
 
 
 def ledgers(rng: random.Random, setting: Setting, *, heldout: bool) -> Iterator[tuple[str, Ledger]]:
-    """Yield different problems with their prompts, without end: all held out if `heldout`, else all
-    for training."""
+    """Yield different (prompt, problem) without end: held out if `heldout`, else for training."""
     seen: set[str] = set()
     while True:
         ledger = make_ledger(rng, setting)
