@@ -290,8 +290,9 @@ def text(row: Row, *names: str, key: str = "") -> str:
         )
     paths = [path for path in paths_in(row.columns) if row.get(path) is not None]
     others = [path for path in paths if path not in (*PROMPTS, *CHATS, "id")]
-    other = f"; columns.{key}={others[0] if len(others) == 1 else 'NAME'} names another"
+    other = f"; columns.{key}={others[0] if len(others) == 1 else 'NAME'} names another column"
     raise UserError(
         f"{row.where} has no {' or '.join(names)}.",
-        f"each row needs one, as text; it has {', '.join(paths) or 'nothing'}{other * bool(key)}",
+        f"each row needs text there; this one has {', '.join(paths) or 'nothing'}"
+        f"{other * bool(key)}",
     )

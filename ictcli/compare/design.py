@@ -129,8 +129,7 @@ def _checked(spec: RunSpec) -> RunSpec:
     if differs := _differing(spec.recipe, load_recipe(read_run(spec.folder))):
         raise UserError(
             f"{spec.folder} was trained with another recipe: {differs}.",
-            f"--out OTHER uses another folder; or delete the run, which is then trained again: "
-            f"rm -r {shell_word(spec.folder)}",
+            f"--out OTHER uses another folder; or remove the run: rm -r {shell_word(spec.folder)}",
         )
     return spec
 

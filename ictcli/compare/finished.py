@@ -56,7 +56,7 @@ def check_began(runs: Sequence[RunSpec]) -> None:
         except UserError as error:
             raise UserError(
                 error.message,
-                f"restore that; or train the run again: rm -r {shell_word(folder)}; or {OTHER}",
+                f"undo the change; or remove the run: rm -r {shell_word(folder)}; or {OTHER}",
             ) from None
 
 
@@ -105,7 +105,7 @@ def read_all(runs: Sequence[RunSpec], summaries: Summaries) -> tuple[list[Finish
         try:
             done.append(_read(spec, summaries[spec.folder]))
         except ValueError as error:
-            again = f"to train it again: rm -r {shell_word(spec.folder)}"
+            again = f"the same command trains it again after: rm -r {shell_word(spec.folder)}"
             failed.append(f"run {number}/{len(runs)}: {spec.name}: {error}; {again}")
     return done, failed
 

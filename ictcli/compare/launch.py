@@ -116,7 +116,7 @@ def read_summary(folder: Path) -> Outcome | None:
     path = folder / "summary.json"
     if not path.exists():
         return None
-    damage = f"{path} is damaged; to have it written again: rm {shell_word(path)}"
+    damage = f"{path} is damaged; the same command writes it again after: rm {shell_word(path)}"
     return read_record(path, Summary, strict=False) or damage
 
 

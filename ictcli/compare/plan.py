@@ -135,7 +135,7 @@ def contrasts_of(
         fits = [v.label for v in variants if name in (v.label, v.method)]
         if name in fits or len(fits) == 1:
             return name if name in fits else fits[0]
-        which = f"which may be {listed(fits)}" if fits else "which is not one of the methods"
+        which = f"which fits {listed(fits)}" if fits else "which is not one of the methods"
         raise UserError(
             f"{option} names {name!r}{nearest(name, labels)}, {which}.",
             f"{option} takes these labels: {listed(labels)}",

@@ -102,8 +102,7 @@ def _saved_settings(folder: Path) -> Origin | None:
     paths = folder.iterdir() if folder.exists() and not file.exists() else ()
     if others := {path.name for path in paths if not is_leftover(path)} - {".lock"}:
         raise UserError(
-            f"The folder {folder} is not an evaluation's: it holds {min(others)}, but no "
-            f"{SETTINGS}.",
+            f"The folder {folder} holds no evaluation: it has {min(others)}, but no {SETTINGS}.",
             OTHER_FOLDER,
         )
     check_inside(folder, plain=True)

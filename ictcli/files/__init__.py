@@ -55,8 +55,8 @@ def check_inside(folder: Path, *, plain: bool = False) -> None:
                     places.append(entry.path)
             elif plain and not entry.is_file():
                 raise UserError(
-                    f"{entry.path} is a pipe or a device, not a file as runs write them.",
-                    f"put the original file there, or remove this: rm {shell_word(entry.path)}",
+                    f"{entry.path} is a pipe or a device, not a regular file.",
+                    f"replace it by the original file, or remove it: rm {shell_word(entry.path)}",
                 )
 
 

@@ -50,7 +50,7 @@ def messages_of(row: Row, name: str) -> tuple[Turn, ...] | None:
         speaker, text = message.get(role), message.get(content)
         if not isinstance(speaker, str) or not isinstance(text, str):
             raise UserError(
-                f"{row.where}: message {number} of {name} has no role, or no content that is text.",
+                f"{row.where} has no role or no text as content in message {number} of {name}.",
                 f'"{name}": {_FORM} (pictures and tool calls are not supported)',
             )
         turns.append((ROLES.get(speaker, speaker), encodable(text)))

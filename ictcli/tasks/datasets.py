@@ -196,7 +196,7 @@ register_task(
 
 for _name, _about, _read in (
     ("math500", "HuggingFaceH4/MATH-500: 500 problems of MATH's test set.", _math500),
-    ("mmlu_stem", "cais/mmlu, test: 3,018 questions of 18 subjects; 12 occur twice.", _mmlu),
+    ("mmlu_stem", "cais/mmlu, test: 18 subjects, 3,018 questions of which 12 repeat.", _mmlu),
     ("aime23", "AIME 2023: 30 problems.", _aime),
     ("aime24", "AIME 2024: 30 problems.", _aime),
     ("aime25", "AIME 2025: 30 problems.", _aime),

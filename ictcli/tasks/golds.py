@@ -14,7 +14,7 @@ from ictcli.rows import Row
 CALCULATOR = re.compile(r"<<[^<>\n]*>>")
 """Calculator annotations in GSM8K's solutions."""
 BARE = re.compile(r"[-+]?\d[\d,]*")
-"""Matches an integer without a unit or %, which the verifier `integer` would ignore."""
+"""Matches an integer without a unit or %; the verifier `integer` would ignore these."""
 _LETTER = re.compile(r"\(?[A-J]\)?\.?")
 PLACEHOLDERS = ("", "-", "n/a", "nan", "none", "null")
 """Texts that stand for a missing gold, in upper or lower case."""

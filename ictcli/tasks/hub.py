@@ -70,7 +70,7 @@ def load(source: HubSource) -> Rows:
     if source.revision is None:
         notes = (
             f"No revision of {source.path} is pinned: the newest, {used}, was used "
-            "(hub.revision pins one).",
+            "(set hub.revision to pin it).",
         )
     elif used != source.revision and COMMIT.fullmatch(source.revision):
         notes = (f"{source.path} was loaded at revision {used}, not {source.revision}.",)
@@ -89,7 +89,8 @@ def load(source: HubSource) -> Rows:
 
 def read_saved(name: str, split: str | None, usual: str) -> Rows:
     """Return the rows of a folder that `save_to_disk` wrote: of the split `split`; if that is None,
-    of the only split or of the split `usual`. UserError if it is missing or cannot be read."""
+    of the only split or of the split `usual`. UserError if the split is missing or cannot be
+    read."""
     folder, library = Path(os.path.abspath(name)), _datasets()  # noqa: PTH100  # removes `..`
     source: dict[str, Any] = {"file": Path(name).name}
     try:

@@ -23,7 +23,7 @@ def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Tem
     has_template = bool(getattr(tokenizer, "chat_template", None))
     if settings.template == "chat" and not has_template:
         raise UserError(
-            "The model's tokenizer has no chat template.", "prompt.template=none uses none"
+            "The model's tokenizer has no chat template.", "prompt.template=none prompts without it"
         )
     own, without = settings.template not in TEMPLATES, settings.template == "none"
     if not own and not without and has_template and domain.words:
@@ -53,7 +53,7 @@ def render(
     line. The system message is `settings.system` or else the conversation's. A beginning-of-text
     token in any text is moved to the front; with a chat template, which writes its own, it is
     removed. A `response` (only with a chat template) is added as the assistant's last turn, with
-    its end."""
+    the end of that turn."""
     template = template_of(tokenizer, domain, settings)
     default = "" if template == "own" else domain.suffix
     suffix = default if settings.suffix is None else settings.suffix
@@ -173,8 +173,8 @@ def encode(
     longest = max(range(len(ids)), key=lambda i: len(ids[i]), default=None)
     if longest is not None and max_tokens > (left := engine.context - len(ids[longest])):
         raise UserError(
-            f"The prompt of problem {problems[longest].id} takes {len(ids[longest])} tokens, and "
-            f"with max_tokens = {max_tokens} they exceed the model's context of {engine.context}.",
+            f"The prompt of problem {problems[longest].id} takes {len(ids[longest])} tokens, which "
+            f"with max_tokens = {max_tokens} exceeds the model's context of {engine.context}.",
             f"max_tokens={left}, or shorter prompts",
         )
     return ids

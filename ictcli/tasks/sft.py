@@ -134,8 +134,9 @@ def closed_by(prompt: str, response: str, closed: Callable[[str], str]) -> str:
     """Return what a chat template writes after the prompt if the assistant gives this response.
 
     `closed` renders the conversation with a response and the end of that turn. If the prompt ends
-    with a tag that opens a thought (R1's `<think>`), the response continues that thought or, if it
-    has none, closes it first. Thoughts of a response that the template drops are kept."""
+    with a tag that opens a thought (R1's `<think>`), the response continues that thought, or the
+    thought is closed before the response. Thoughts of a response that the template drops are
+    kept."""
     last = LAST_TAG.search(prompt)
     opens = last is not None and last["slash"] == ""
     if last and not opens:  # after an empty thought, drop the response's thought

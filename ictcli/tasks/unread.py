@@ -155,7 +155,7 @@ def _words(lost: Iterable[tuple[str, str]], domain: Domain) -> str:
     counts = (Counter(text.split()) - Counter(read.split()) for text, read in lost)
     words = list(dict.fromkeys(word for count in counts for word in count))
     shown = ", ".join(f'"{middle_cut(word, LONGEST)}"' for word in words[:SHOWN])
-    return "" if domain.private else f", in {shown}{', ...' * (len(words) > SHOWN)}"
+    return "" if domain.private else f", for example in {shown}{', ...' * (len(words) > SHOWN)}"
 
 
 def unread_notes(

@@ -138,7 +138,7 @@ def test_contrasts_are_those_named_or_each_method_with_the_baseline() -> None:
         ({"contrast": "ict"}, "not of the form A:B"),
         ({"contrast": "ict:ict"}, "with itself"),
         ({"contrast": "ict:stapo"}, "'stapo'.* not one of the methods"),
-        ({"contrast": "ict:random", "sweep": swept}, "'ict', which is ict lr=1e-4 and ict"),
+        ({"contrast": "ict:random", "sweep": swept}, "'ict', which fits ict lr=1e-4 and ict"),
         ({"contrast": ","}, "names no pair"),
         ({"baseline": "dapo"}, "--baseline names 'dapo'"),
     ):

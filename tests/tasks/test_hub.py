@@ -197,5 +197,5 @@ def test_another_commit_in_the_cache_is_told_of_and_nothing_else_is(
     capfd.readouterr()
     bench = find_benchmark("gsm8k")
     assert bench.source["revision"] == OTHER and len(bench.problems(None)) == 5
-    assert f"has revision {OTHER}, not {PIN} as asked for." in bench.notes[0]
+    assert f"was loaded at revision {OTHER}, not {PIN}." in bench.notes[0]
     assert capfd.readouterr() == ("", "")
