@@ -213,7 +213,7 @@ def _jsonl(name: str, text: str) -> Iterator[Row]:
 
 
 def _integer(digits: str) -> int | str:
-    """Return an integer, or its digits as text if they are more than Python converts."""
+    """Return an integer, or its digits as text if Python refuses to convert so many digits."""
     try:
         return int(digits)
     except ValueError:

@@ -40,7 +40,7 @@ def controlled(
     """Return the weights (B, T) and the terms of the loss, moved to the tokens that the control
     draws.
 
-    `logp` (B, T) is the sampler's. A term's target is moved as its difference from `logp`."""
+    `logp` (B, T) is the sampler's. For a term's target, the difference from `logp` is moved."""
     if control == "none":
         return weights, terms
     sets = sets_of(control, valid, advantage)

@@ -67,8 +67,9 @@ class Inference:
 
     def detectable(self, level: float = LEVEL) -> float | None:
         """Return the smallest true mean that is found significant with probability POWER in data as
-        variable as these, by the noncentral t. It is only as certain as the estimated variances.
-        None if the values do not vary, or if the half width exceeds FAR standard errors."""
+        variable as these, by the noncentral t. This size is only as certain as the estimated
+        variances. None if the values do not vary, or if the half width exceeds FAR standard
+        errors."""
         half = self.half(level)
         if half is None or half > FAR * self.error:
             return None

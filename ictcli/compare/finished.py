@@ -29,7 +29,7 @@ PREPARED = {"task", "data", "columns", "hub", "reward", "prompt", "eval", "sft"}
 
 def check_began(runs: Sequence[RunSpec]) -> None:
     """Raise UserError if the recipe, a verifier's file, the model or the problems of a finished run
-    have changed since its start. With `prompt.max_tokens` the problems are not checked."""
+    have changed since its start. If `prompt.max_tokens` is set, the problems are not checked."""
     of_model = cache(origin.of_model)
     problems: dict[tuple[str, int | None], Origin] = {}
     for spec in runs:

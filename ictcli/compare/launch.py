@@ -224,8 +224,9 @@ def why_it_ended(folder: Path, code: int) -> str:
 
 
 def share_beginning(spec: RunSpec, others: Sequence[RunSpec]) -> None:
-    """Copy the evaluation before training from a run of `others` that has the same one, unless
-    `spec` has it already. before.json is copied last: without it, samples are ignored."""
+    """Copy the evaluation before training from a run of `others` with an equal evaluation, unless
+    `spec` has already made its own. before.json is copied last, as samples without it are
+    ignored."""
     beginning = _beginning(spec)
     same = (other.folder for other in others if _beginning(other) == beginning)
     source = next((folder for folder in same if (folder / BEFORE).exists()), None)

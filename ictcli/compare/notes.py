@@ -33,7 +33,7 @@ def notes_of(plan: ComparisonPlan, runs: Runs, scores: Scores, tuned: Tuned) -> 
     if differ := list(differing(machines)):
         notes.append(
             f"The runs do not all have the same {listed(differ)}: their times cannot be compared, "
-            "and other results may differ because of it."
+            "and other results may differ for this reason."
         )
     recipes = {label: of_variant[0].spec.recipe for label, of_variant in runs.items()}
     if dense := [label for label, r in recipes.items() if r.dense_steps >= r.steps]:

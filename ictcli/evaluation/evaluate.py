@@ -57,8 +57,7 @@ def evaluate(
     `progress` is called with the number of samples so far and in all, `say` with each new failure
     of the verifier, and `warn` if hardly any answer can be parsed. RunFailedError, with `hint`, if
     the verifier fails on all of the first answers, and if a sample or its verdict is missing;
-    UserError if a file of samples was changed.
-    """
+    UserError if a file of samples was changed."""
     failures: set[str] = set()
     evaluations: list[Evaluation] = []
     problems, domain, done = spec.problems, spec.benchmark.domain, 0

@@ -115,8 +115,7 @@ class SampleFile:
         the rest of the file. A missing file is created.
 
         A last line that a kill cut short is ignored. UserError if a line was changed or removed, or
-        belongs to another benchmark; the file is then not changed.
-        """
+        belongs to another benchmark; the file is then not changed."""
         path = self.path
         if not self.resume:
             path.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 """Conversations: read from the rows of a data set, and rendered with a chat template.
 
-A chat template is a program. jinja2's sandbox keeps it from files and code, but not from using time
-and memory. Both are limited here, in this process: starting a worker would take longer than
-rendering all prompts of a run.
+A chat template is a program. jinja2's sandbox keeps it from reading files and running code, but not
+from using time and memory. Both are limited here, in this process: starting a worker would take
+longer than rendering all prompts of a run.
 """
 
 import contextlib

@@ -104,8 +104,9 @@ def verifier_of(golds: Sequence[str]) -> str:
 
 
 def are_texts(golds: Iterable[tuple[Row, str, Sequence[str]]]) -> bool:
-    """Return whether more golds equal the text of a choice than name one by letter or index.
-    UserError if nine in ten do both, and in some row these are different choices."""
+    """Return whether more golds equal the text of a choice than name a choice by letter or index.
+    UserError if nine in ten do both and, in some row, the text and the letter belong to different
+    choices."""
     count = labels = texts = 0
     ambiguous: list[UserError] = []
     for row, gold, choices in golds:

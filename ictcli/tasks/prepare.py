@@ -204,8 +204,8 @@ def examples_of(task: Task) -> dict[str, Any]:
 
 
 def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task:
-    """Return the task without the training problems that have these keys. A note gives their number
-    and describes them by `words`."""
+    """Return the task without the training problems that have these keys. A note gives their
+    number; `words` says what they are."""
     if not keys:
         return task
     left = tuple(p for p in task.train if key_of(p.prompt) not in keys)

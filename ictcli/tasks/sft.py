@@ -27,7 +27,7 @@ from ictcli.tasks.task import Domain
 from ictcli.types import Problem, Rollouts
 
 RESPONSES = ("response", "completion", "solution")
-"""Usual names of the response's column, for rows without a conversation that ends with it."""
+"""Usual names of the response's column, for rows whose response is not in a conversation."""
 STAND_IN = "\ufffc"
 """Placeholder for a response, to find what a chat template writes after it."""
 _NAME = r"[\w:]{0,16}(?:think|thought|reason)\w{0,16}"

@@ -139,8 +139,7 @@ def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
         return task
     words = (
         f"{out:,} of {len(task.sft):,} examples of sft.data do not fit: the tokenizer loses "
-        f"characters in them, or they are longer than max_tokens = {max_tokens} or the context "
-        "allows."
+        f"characters in them, or they exceed max_tokens = {max_tokens} or the context."
     )
     if out > MOST_LOST * len(task.sft):
         raise UserError(

@@ -39,8 +39,8 @@ class About:
 
 @dataclass
 class Tracker:
-    """Logs a run to one library, here through a run object like wandb's. `open_tracker(about)` in
-    the module named after the library returns the library's tracker."""
+    """Logs a run to one library. This class uses a run object like wandb's. `open_tracker(about)`
+    in the module named after the library returns the library's tracker."""
 
     run: Any
 

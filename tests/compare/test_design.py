@@ -82,7 +82,7 @@ REFUSED = [
     (partial(read_values, " , ", "method", "--methods"), "--methods names no method"),
     (partial(design_of, Path(), "keep=0.1,0.2", "method.keep=0.3"), "keep is varied twice"),
     # runs that would not be their labels
-    (partial(specs_of, (Variant("ict a/b", "ict"), Variant("ict a=-b", "ict"))), "have the folder"),
+    (partial(specs_of, (Variant("ict a/b", "ict"), Variant("ict a=-b", "ict"))), "would share the"),
 ]
 
 

@@ -195,7 +195,7 @@ def test_a_row_is_known_by_its_first_line(
         ({**TWO, "choices": ["x"], "answer": 0}, "no list of choices", "2 to 26"),
         ({**TWO, "choices": ["x", ["y"]], "answer": 0}, "no list of choices", ""),
         ({"question": "a?", "answer": "A"}, "no list of choices", ""),
-        (TWO, "has no gold or answer", "each row needs one"),
+        (TWO, "has no gold or answer", "each row needs text"),
         ({**TWO, "answer": None}, "has an empty answer", "fill it in"),
         ({**TWO, "answer": math.inf}, "has an empty answer", ""),
     ],

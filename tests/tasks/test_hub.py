@@ -148,7 +148,7 @@ MISSING = DatasetNotFoundError("Dataset 'x' doesn't exist on the Hub or cannot b
         ("gpqa_diamond", GATED, "The data set Idavidrein/gpqa is gated"),
         ("gpqa_diamond", MISSING, "The data set Idavidrein/gpqa is gated"),
         ("gpqa", ValueError("CSV parse error in row: a secret"), "cannot be loaded: ValueError."),
-        ("gsm8k", MISSING, "The hub has no data set openai/gsm8k, or none that is open to you."),
+        ("gsm8k", MISSING, "The hub has no data set openai/gsm8k, or you have no access to it."),
         ("gsm8k", ConnectionError("no"), "is not in the cache, and the hub does not answer."),
         ("gsm8k", ValueError("Couldn't find cache for it"), "and the hub does not answer."),
         ("gsm8k", ValueError("Builder 'main' not found.\nmore"), "be loaded: Builder 'main' no"),
