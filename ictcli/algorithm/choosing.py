@@ -38,7 +38,7 @@ class IctOptions(UnsureOptions):
     lambda > 0, responses with A <= 0 score 0 and none of their tokens is kept."""
     score: Literal["u", "u*h", "h"] = "u"
     """Ours: u*h multiplies u by the entropy H1, which is 0 where the model is certain; h is H1
-    alone, a control that keeps the same share of the same sets."""
+    alone, a control that keeps the same share of each set."""
     reference: MeanOver = "position"
     """Ours: the tokens over which P_avg, the mean in u, is taken. In the paper these are the
     group's tokens at the same position; the paper's text can also mean all tokens of the response

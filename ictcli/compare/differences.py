@@ -47,7 +47,8 @@ def differences(
 
 
 def corrected(family: Mapping[K, Evidence]) -> dict[K, PairedDifference]:
-    """Return the differences of a family of tests, with Holm's correction over those with a p."""
+    """Return the differences of a family of tests, with Holm's correction over the tests that have
+    a p value."""
     rows = {key: cells.difference() for key, cells in family.items()}
     tested = iter(step_down([row.p for row in rows.values() if row.p is not None]))
     return {

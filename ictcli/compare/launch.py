@@ -48,9 +48,10 @@ def train_all(
 ) -> tuple[Summaries, list[str]]:
     """Train the unfinished runs, each in a separate process, `jobs` at a time. Return summaries by
     folder, and a message for each run that failed; the other runs continue. `threads` limits the
-    threads of each run. `say` prints messages, among them the time left, which counts `later` runs
-    of a further call; `show` prints the progress of current runs. Raises InterruptedRunError at
-    Ctrl-C, after every run has saved, and RunFailedError if the disk is full."""
+    threads of each run. `say` prints messages, among them the time left, which includes `later`
+    runs that a further call trains; `show` prints the progress of current runs. Raises
+    InterruptedRunError at Ctrl-C, after every run has saved, and RunFailedError if the disk is
+    full."""
     summaries: Summaries = {}
     failed: list[str] = []
     finished: list[RunSpec] = []

@@ -65,7 +65,7 @@ def find_task(
     verify = None if reward is None else find_verifier(reward)
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
-        _refuse(f"{name} is a data set", {"data": data})
+        _refuse(f"{name} is itself a data set", {"data": data})
         return split_task(name, read_custom(name, columns, hub), verify, holdout)
     build = partial(gym_task, name) if is_gym(name) else _builder("task", name, TASKS)
     if data is None:
@@ -97,7 +97,7 @@ def find_benchmark(
     data."""
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
-        _refuse(f"{name} is a data set", {"data": data})
+        _refuse(f"{name} is itself a data set", {"data": data})
         verify = None if reward is None else find_verifier(reward)
         return listed(name, read_custom(name, columns, hub, "test", usual), verify)
     _refuse(f"the benchmark {name} has its own data", _set_keys(columns, hub))
@@ -120,11 +120,11 @@ def _set_keys(columns: ColumnSettings, hub: HubSettings) -> dict[str, str]:
 
 
 def _refuse(why: str, settings: Mapping[str, str | None]) -> None:
-    """Raise UserError if one of these settings, which only custom data sets have, is set."""
+    """Raise UserError, with the reason `why`, if one of these settings is set."""
     for key, value in settings.items():
         if value is not None:
             raise UserError(
-                f"{key} = {value} is for custom data sets, and {why}.",
+                f"{key} = {value} cannot be used: {why}.",
                 f"leave {key} out, or use your own data: task=FILE",
             )
 

@@ -246,12 +246,12 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are(tmp_path: Path, 
 @pytest.mark.parametrize("find", [find_task, find_benchmark])
 def test_what_has_data_of_its_own_takes_no_columns_and_no_other_data(find: Any) -> None:
     for name in ("gsm8k", "chain"):
-        with refused("columns.gold = x is for custom data sets"):
+        with refused("columns.gold = x cannot be used"):
             find(name, columns=ColumnSettings(gold="x"))
-        with refused("hub.split = x is for custom data sets"):
+        with refused("hub.split = x cannot be used"):
             find(name, hub=HubSettings(split="x"))
     for name in ("chain", "data.jsonl"):
-        with refused("data = other.jsonl is for custom data sets"):
+        with refused("data = other.jsonl cannot be used"):
             find(name, data="other.jsonl")
 
 
