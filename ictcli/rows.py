@@ -1,4 +1,4 @@
-"""Rows of a local file, JSONL, JSON, CSV or Parquet, or of a folder that `datasets` saved."""
+"""Rows of a local file (JSONL, JSON, CSV or Parquet), or of a folder that `datasets` saved."""
 
 import csv
 import hashlib
@@ -23,7 +23,7 @@ KINDS = "a .jsonl, .json, .csv or .parquet file"
 SAVED, SPLITS = "state.json", "dataset_dict.json"
 """Files that `Dataset.save_to_disk` and `DatasetDict.save_to_disk` write into a folder."""
 LARGEST, MOST = 2 << 30, 10_000_000
-"""Largest data set: bytes (of its file, and of its rows in memory), and number of rows."""
+"""Limits of a data set: bytes (of its file, and of its rows in memory) and number of rows."""
 BATCH = 1000
 """Number of Parquet rows decoded at a time."""
 PROMPTS = ("prompt", "question", "problem")
@@ -111,7 +111,7 @@ def read_file(name: str) -> Rows:
             raise UserError(f"There is no data file {name}.", f"give the path of {KINDS}")
         if path.is_dir() and not name.lower().endswith(FILES):
             raise UserError(
-                f"{name} is a folder, but not one that save_to_disk of datasets wrote.",
+                f"{name} is a folder, but `Dataset.save_to_disk` did not write it.",
                 f"give the path of {KINDS}",
             )
         content = read_bytes(path, LARGEST)
@@ -137,7 +137,7 @@ def in_memory(name: str, rows: Iterable[Row]) -> list[Row]:
     """Return the rows as a list. UserError if there are none, or more than `MOST`."""
     loaded = list(islice(rows, MOST + 1))
     if not loaded:
-        raise UserError(f"The data set {name} is empty.", "give it one row at least")
+        raise UserError(f"The data set {name} is empty.", "it needs at least one row")
     if len(loaded) > MOST:
         raise too_large(name, f"{MOST:,} rows")
     return loaded
@@ -145,7 +145,7 @@ def in_memory(name: str, rows: Iterable[Row]) -> list[Row]:
 
 def unfolded(name: str, batches: Iterator[Any]) -> Iterator[Row]:
     """Yield the rows of `pyarrow.RecordBatch`es or tables. UserError if they take more than
-    `LARGEST` bytes of memory, which compressed data of any size can."""
+    `LARGEST` bytes of memory, as even small compressed data can."""
     size = number = 0
     while True:
         try:
@@ -176,7 +176,7 @@ def too_large(name: str, most: str = f"{LARGEST >> 30} GiB of data") -> UserErro
 
 
 def _json(name: str, text: str) -> Iterator[Row]:
-    """Return the rows of a JSON list of objects, or of an object's only list; else those of
+    """Return the rows of a JSON list of objects, or of an object's only list; else parse as
     JSONL."""
     try:
         data = parse_json(text, parse_int=_integer)
@@ -195,7 +195,7 @@ def _row(source: str, number: int, row: Any) -> Row:
     if not isinstance(row, dict):
         raise UserError(
             f"{source} {number} is {kind_of(row)}, not an object.",
-            'one object a line: {"prompt": "...", ...}',
+            'write one object per line: {"prompt": "...", ...}',
         )
     return Row(source, number, cast("dict[str, Any]", row))
 
@@ -208,12 +208,12 @@ def _jsonl(name: str, text: str) -> Iterator[Row]:
             row = parse_json(line[0], parse_int=_integer)
         except ValueError as error:
             where = f"{name}, line {number}"
-            raise UserError(f"{where} is not JSON: {error}.", "one object a line") from error
+            raise UserError(f"{where} is not JSON: {error}.", "one object per line") from error
         yield _row(f"{name}, line", number, row)
 
 
 def _integer(digits: str) -> int | str:
-    """Return an integer, or its digits as text if Python refuses to convert so many."""
+    """Return an integer, or its digits as text if Python refuses to convert so many digits."""
     try:
         return int(digits)
     except ValueError:
@@ -236,7 +236,7 @@ def _csv(name: str, text: str) -> Iterator[Row]:
                 header = [cell.strip() for cell in cells]
             elif len(cells) > len(header):
                 raise UserError(
-                    f"{name}, line {number} has {len(cells)} cells, and the header {len(header)}.",
+                    f"{name}, line {number} has {len(cells)} cells, but the header {len(header)}.",
                     f'a text with {separator!r} in it needs quotes: "a{separator} b"',
                 )
             elif cells:
@@ -267,8 +267,8 @@ def _parquet(name: str, content: bytes) -> Iterator[Row]:
 
 
 def text(row: Row, *names: str, key: str = "") -> str:
-    """Return the first value in the columns `names`, as text. UserError if all are empty; its hint
-    says that the recipe's key `columns.{key}` can name another column."""
+    """Return the first value in the columns `names`, as text. UserError if all are empty; the
+    error's hint says that the recipe's key `columns.{key}` can name another column."""
     for name in names:
         value = row.get(name)
         if isinstance(value, str | int | float):
@@ -279,9 +279,9 @@ def text(row: Row, *names: str, key: str = "") -> str:
         parts = [path for path in parts if path.startswith(f"{filled[0]}.")]
         raise UserError(
             f"{row.where} has {kind_of(value)}, not text, as its {filled[0]}.",
-            f"columns.{key}={parts[0]} takes a part of it"
+            f"columns.{key}={parts[0]} uses a part of it"
             if parts and key
-            else "each row needs one, as text",
+            else "each row needs text there",
         )
     if empty := [name for name in names if name in row.columns]:
         raise UserError(
@@ -290,8 +290,9 @@ def text(row: Row, *names: str, key: str = "") -> str:
         )
     paths = [path for path in paths_in(row.columns) if row.get(path) is not None]
     others = [path for path in paths if path not in (*PROMPTS, *CHATS, "id")]
-    other = f"; columns.{key}={others[0] if len(others) == 1 else 'NAME'} names another"
+    other = f"; columns.{key}={others[0] if len(others) == 1 else 'NAME'} names another column"
     raise UserError(
         f"{row.where} has no {' or '.join(names)}.",
-        f"each row needs one, as text; it has {', '.join(paths) or 'nothing'}{other * bool(key)}",
+        f"each row needs text there; this one has {', '.join(paths) or 'nothing'}"
+        f"{other * bool(key)}",
     )

@@ -43,7 +43,8 @@ def prefix_tree(rollouts: Rollouts) -> PrefixTree:
 def where_kept(rollouts: Rollouts, kept: BoolArray) -> dict[str, float | None]:
     """Return shares that say where kept tokens (B, T) lie: branches among all tokens, kept tokens
     among branches, branches among kept tokens, tokens with a unique prefix, and sure tokens among
-    all and among the kept. A share of no tokens is None. Needs the statistic `prob`."""
+    all tokens and among kept tokens; None if there are none to count. Needs the statistic
+    `prob`."""
     valid, (branch, alone) = rollouts.valid, prefix_tree(rollouts)
     sure = rollouts.stats["prob"] > SURE
 

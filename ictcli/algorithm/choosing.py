@@ -34,15 +34,15 @@ class UnsureOptions(ShareOptions):
 
 class IctOptions(UnsureOptions):
     advantage_power: float = Field(default=0.0, ge=0)
-    """lambda of the reward-augmented score u * max(A, 0)^lambda; the paper tried 0.1, 0 is off. If
-    it is on, responses with A <= 0 score 0 and none of their tokens is kept."""
+    """lambda of the reward-augmented score u * max(A, 0)^lambda; the paper tried 0.1; 0 is off. If
+    lambda > 0, responses with A <= 0 score 0 and none of their tokens is kept."""
     score: Literal["u", "u*h", "h"] = "u"
     """Ours: u*h multiplies u by the entropy H1, which is 0 where the model is certain; h is H1
-    alone, the control that keeps the same share of the same sets."""
+    alone, a control that keeps the same share of each set."""
     reference: MeanOver = "position"
     """Ours: the tokens over which P_avg, the mean in u, is taken. In the paper these are the
-    group's at the position; its text can also be read as all of the response or all of the
-    group."""
+    group's tokens at the same position; the paper's text can also mean all tokens of the response
+    or of the group."""
 
     @property
     def u(self) -> str:
@@ -106,8 +106,7 @@ def random(batch: Scored, options: UnsureOptions) -> Choice:
     """The share `keep` of tokens, drawn uniformly.
 
     Keeps exactly the share, unless too few tokens have p <= max_prob. ict keeps fewer tokens if u
-    is 0 (shared prefixes, or a single response left at a position).
-    """
+    is 0 (shared prefixes, or a single response left at a position)."""
     unsure = _unsure(batch, options)
     keep, scope = _share(options), options.scope
     return Choice(
@@ -131,8 +130,7 @@ def entropy20(batch: Scored, options: FifthOptions) -> Choice:
     """The 20 % of tokens with the highest entropy H1 over the batch; mean over those.
 
     Ours: the batch is that of one optimiser update (the paper says micro-batch), so that the
-    micro-batch size changes nothing.
-    """
+    micro-batch size changes nothing."""
     H1 = batch.stats["entropy"]
     return Choice(top_share(H1, batch.valid, options.keep, scope="batch", zeros=True))
 
@@ -149,8 +147,8 @@ def stapo(batch: Scored, options: StapoOptions) -> Choice:
     """All tokens except spurious ones: improbable, of low entropy, in a response with A > 0.
 
     Improbable means pi < prob_below, at temperature 1. Low means H1 below the entropy_quantile
-    (linear between ranks) of H1 over the improbable tokens of correct responses; if there are none
-    of these, every token is kept."""
+    (linear between ranks) of H1 over the improbable tokens of correct responses; if there are no
+    such tokens, every token is kept."""
     improbable = batch.valid & (batch.stats["prob"] < options.prob_below)
     H1 = batch.stats["entropy"]
     of_correct = H1[improbable & batch.correct[:, None]]

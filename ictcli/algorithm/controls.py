@@ -9,9 +9,9 @@ weights or their positions. A control shuffles the weights w within sets of toke
 | position | all tokens at one place, where A > 0 or where A < 0 | the weights at each place |
 | mass | all tokens where A > 0, or where A < 0 | the number of weighted tokens |
 
-Then weights are scaled so that the sum of |w A| over responses with A > 0, and over those with
-A < 0, is the method's. A place is one of n equal parts of a response, where n is the mean length: a
-position if all lengths are equal. Ours.
+Then weights are scaled so that the sum of |w A| over responses with A > 0, and over those with A <
+0, equals the method's sum. A place is one of n equal parts of a response, where n is the mean
+length: a position if all lengths are equal. Ours.
 
 If a method weights all tokens of a response equally (grpo), `permuted` changes nothing.
 """
@@ -40,7 +40,7 @@ def controlled(
     """Return the weights (B, T) and the terms of the loss, moved to the tokens that the control
     draws.
 
-    `logp` (B, T) is the sampler's. Of a term's target, the difference from `logp` is moved."""
+    `logp` (B, T) is the sampler's. For a term's target, the difference from `logp` is moved."""
     if control == "none":
         return weights, terms
     sets = sets_of(control, valid, advantage)

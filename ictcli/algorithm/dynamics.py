@@ -34,12 +34,12 @@ def diagnose(rollouts: Rollouts, advantage: FloatArray, kept: BoolArray) -> dict
     """Return a step's diagnostics by their names in metrics.jsonl; None if there is no value.
 
     Statistics with `Statistic.mean` are reported as their means; renyi2 is the mean of H2 in nats.
-    share_kept is the share of tokens kept; share_kept_positive and _negative, that in responses
-    with A > 0 and with A < 0. Of the kept tokens, kept_prob is the mean pi, and regime_high and
-    regime_low are the shares in R_H and R_L. high_low_ratio is the number of kept tokens with H1
-    above the batch's median, divided by that of the others kept (threshold ours; the paper names
-    none). uniqueness_entropy_spearman is reported if u was recorded. The rest:
-    `branches.where_kept`."""
+    share_kept is the share of tokens kept; share_kept_positive and share_kept_negative are that
+    share in responses with A > 0 and A < 0. Of the kept tokens, kept_prob is the mean pi, and
+    regime_high and regime_low are the shares in R_H and R_L. high_low_ratio is the number of kept
+    tokens with H1 above the batch's median, divided by the number of other kept tokens (the
+    threshold is ours; the paper names none). uniqueness_entropy_spearman is reported if u was
+    recorded. `branches.where_kept` describes the rest."""
     valid, stats = rollouts.valid, rollouts.stats
     H1, beta, prob = stats["entropy"], stats["purity"], stats["prob"]
     high = np.median(H1[valid]) < H1

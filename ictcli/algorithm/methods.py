@@ -23,7 +23,7 @@ from ictcli.algorithm.registry import register as register
 def beside(table: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the method table to compare method `name` with the method of `table`: the defaults of
     `name`, with `keep` and `scope` from `table`, so that both select as many tokens from the same
-    sets. An option whose default in `name` is not that of `ShareOptions` keeps it."""
+    sets. An option whose default differs from that in `ShareOptions` keeps its default."""
     if name == table["name"]:
         return dict(table)
     options = [find_method(method).options for method in (name, table["name"])]

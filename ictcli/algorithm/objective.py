@@ -160,8 +160,7 @@ def policy_loss(
 ) -> tuple[Any, Any, Any]:
     """Return -sum w * Psi of N tokens, their log pi (N,), and the k3 estimates of KL (N,).
 
-    `logits` (N, V) float32; `terms` (N,).
-    """
+    `logits` (N, V) float32; `terms` (N,)."""
     scaled = tempered(logits, objective.temperature)
     logp = token_logp(xp, scaled, terms.targets, 1)
     old = xp.stop_gradient(logp) if terms.old_logp is None else terms.old_logp

@@ -42,7 +42,7 @@ def js(xp: Any, p: Any, q: Any) -> Any:
     """Return the Jensen-Shannon divergence KL(p||m)/2 + KL(q||m)/2, m = (p+q)/2, in [0, log 2].
 
     It is computed from d = (p-q) / (p+q), since p/m = 1+d and q/m = 1-d, with a rounding error of
-    about eps * sqrt(JS). By log(p/m), or H(m) - H(p)/2 - H(q)/2, the error would be eps, and
+    about eps * sqrt(JS). With log(p/m) or H(m) - H(p)/2 - H(q)/2, the error would be eps, and
     results could be negative. |d| is at most 1 - eps: at 1 the logarithm of a probability of 0 is
     infinite, though its term should be 0."""
     edge = 1.0 - xp.finfo(p.dtype).eps
@@ -53,7 +53,8 @@ def js(xp: Any, p: Any, q: Any) -> Any:
 def wasserstein(xp: Any, p: Any, q: Any) -> Any:
     """Return the Wasserstein-1 distance over token ids: sum |CDF_p - CDF_q|, in ids.
 
-    Differences of token ids have no meaning; it is here because the ICT paper (table 3) tries it.
+    Differences of token ids have no meaning; this distance is here as the ICT paper tries it (table
+    3).
     """
     return xp.sum(xp.abs(xp.cumsum(p - q, axis=-1)), axis=-1)
 
@@ -78,10 +79,10 @@ class Statistic:
     | kind | formula | the token's number |
     |---|---|---|
     | alone | f(p), a number | f(p) |
-    | token | f(p), a number per token id | the one of the token drawn |
+    | token | f(p), a number per token id | the drawn token's number |
     | group | f(p, P), P a mean of p over the group | f(p, P) |
 
-    Statistics are recorded while decoding, or by a pass over given rollouts: `Engine.score`.
+    Statistics are recorded while decoding, or by `Engine.score` in a pass over given rollouts.
     """
 
     formula: Callable[..., Any]
@@ -93,7 +94,7 @@ class Statistic:
     """Whether the mean over all tokens is a metric, under the statistic's name."""
     mean_over: MeanOver = "position"
     """For kind `group`, the tokens over which the mean P is taken: the group's at the position, the
-    response's, or all of the group. The last two need two passes once a group has ended."""
+    response's, or all of the group's. The last two need two passes once a group has ended."""
 
     def at(self, xp: Any, p: Any, tokens: Any) -> Any:
         """Return a statistic (N,) of tokens (N,) drawn from p (N, V); its kind is not `group`."""
@@ -123,6 +124,6 @@ STATISTICS: dict[str, Statistic] = {
 def statistic(name: str) -> Statistic:
     """Return the statistic of that name. UserError if there is none."""
     if name not in STATISTICS:
-        hint = "a plugin declares one in ictcli.algorithm.quantities.STATISTICS"
+        hint = "a plugin can add one to ictcli.algorithm.quantities.STATISTICS"
         raise unknown("token statistic", name, STATISTICS, hint)
     return STATISTICS[name]

@@ -25,8 +25,7 @@ def normalise(
     | tokens | 1 / tokens of the batch | DAPO (2503.14476), Clip-Cov and KL-Cov (2505.22617) |
     | constant | 1 / (B * max_tokens) | Dr. GRPO (2503.20783) |
 
-    A row without kept tokens has weight 0, and still counts in B.
-    """
+    A row without kept tokens has weight 0, and still counts in B."""
     B = len(kept)
     mask = kept.astype(np.float64)
     if normalisation == "sequence":
@@ -44,8 +43,7 @@ def group_advantage(rewards: FloatArray, group: int, *, scale: bool = True) -> F
 
     A_i = (r_i - mean r) / (std r + 1e-6) over the group (GRPO, arXiv 2402.03300, with the
     population standard deviation); without `scale` the difference from the mean (Dr. GRPO, arXiv
-    2503.20783). Exactly 0 if all rewards of a group are equal.
-    """
+    2503.20783). Exactly 0 if all rewards of a group are equal."""
     r = np.asarray(rewards, dtype=np.float64).reshape(-1, group)
     centred = r - r.mean(axis=1, keepdims=True)
     centred[(r == r[:, :1]).all(axis=1)] = 0.0

@@ -32,7 +32,7 @@ from ictcli.types import FloatArray
 Ends = tuple[float, float]
 
 SCARCE = 20
-"""`near_bound` applies if fewer problems than this have another than the most common score."""
+"""`near_bound` applies if fewer problems than this differ from the most common score."""
 FAR = 1000
 """No difference counts as detectable if the interval's half width exceeds this many standard
 errors: scipy's noncentral t does not converge there."""
@@ -67,8 +67,9 @@ class Inference:
 
     def detectable(self, level: float = LEVEL) -> float | None:
         """Return the smallest true mean that is found significant with probability POWER in data as
-        variable as these, by the noncentral t. It is as uncertain as the estimated variances. None
-        if the values do not vary, or if the half width exceeds FAR standard errors."""
+        variable as these, by the noncentral t. This size is only as certain as the estimated
+        variances. None if the values do not vary, or if the half width exceeds FAR standard
+        errors."""
         half = self.half(level)
         if half is None or half > FAR * self.error:
             return None

@@ -50,12 +50,12 @@ class Design:
     seeds: int
     folder: Path
     models: tuple[str, ...] = ()
-    """Base models that the seeds use in turn, in all variants alike. Empty: the recipe's model."""
+    """Base models, assigned to the seeds in turn. Empty: the recipe's model."""
 
     def recipe(self, variant: Variant, seed: int, *extra: str) -> Recipe:
         """Return the recipe of one run. The recipe's own method keeps its options; another method
-        has its defaults, with the same share of tokens (see `beside`). If `temperature` is varied,
-        evaluations keep the recipe's. UserError if `method.keep` would override a varied `keep`."""
+        has its defaults, with the same share of tokens (see `beside`). A varied `temperature` does
+        not affect evaluations. UserError if `method.keep` would override a varied `keep`."""
         base = load_recipe(self.source, self.overrides)
         options = base.method
         varied = {override.partition("=")[0] for override in (*variant.overrides, *extra)}
@@ -98,7 +98,7 @@ def run_specs(
     for folder, runs in Counter(str(spec.folder) for spec in specs).items():
         if runs > 1:
             raise UserError(
-                f"{runs} runs would have the folder {folder}.",
+                f"{runs} runs would share the folder {folder}.",
                 "leave out swept values that differ only in punctuation",
             )
     return specs
@@ -129,8 +129,7 @@ def _checked(spec: RunSpec) -> RunSpec:
     if differs := _differing(spec.recipe, load_recipe(read_run(spec.folder))):
         raise UserError(
             f"{spec.folder} was trained with another recipe: {differs}.",
-            f"--out OTHER takes another folder; rm -r {shell_word(spec.folder)} trains that run "
-            "again",
+            f"--out OTHER uses another folder; or remove the run: rm -r {shell_word(spec.folder)}",
         )
     return spec
 

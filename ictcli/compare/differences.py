@@ -47,7 +47,8 @@ def differences(
 
 
 def corrected(family: Mapping[K, Evidence]) -> dict[K, PairedDifference]:
-    """Return the differences of a family of tests, with Holm's correction over those with a p."""
+    """Return the differences of a family of tests, with Holm's correction over the tests that have
+    a p value."""
     rows = {key: cells.difference() for key, cells in family.items()}
     tested = iter(step_down([row.p for row in rows.values() if row.p is not None]))
     return {
@@ -69,8 +70,8 @@ def _at_level(row: PairedDifference, cells: Evidence, adjusted: float) -> Paired
 
 
 def step_down(ps: Sequence[float]) -> list[float]:
-    """Return Holm's adjusted p values, not cut at 1: the i-th smallest of m times m - i + 1, or the
-    adjusted value of the next smaller p if that is larger."""
+    """Return Holm's adjusted p values, not cut at 1. The i-th smallest of m values is multiplied by
+    m - i + 1, and is at least the adjusted value of the next smaller p."""
     order = np.argsort(ps, kind="stable")
     scaled = np.asarray(ps, dtype=np.float64)[order] * np.arange(len(ps), 0, -1)
     adjusted = np.empty(len(ps))

@@ -29,7 +29,7 @@ PREPARED = {"task", "data", "columns", "hub", "reward", "prompt", "eval", "sft"}
 
 def check_began(runs: Sequence[RunSpec]) -> None:
     """Raise UserError if the recipe, a verifier's file, the model or the problems of a finished run
-    have changed since its start. With `prompt.max_tokens` the problems are not checked."""
+    have changed since its start. If `prompt.max_tokens` is set, the problems are not checked."""
     of_model = cache(origin.of_model)
     problems: dict[tuple[str, int | None], Origin] = {}
     for spec in runs:
@@ -56,7 +56,7 @@ def check_began(runs: Sequence[RunSpec]) -> None:
         except UserError as error:
             raise UserError(
                 error.message,
-                f"restore it; or rm -r {shell_word(folder)} trains the run again; {OTHER}",
+                f"undo the change; or remove the run: rm -r {shell_word(folder)}; or {OTHER}",
             ) from None
 
 
@@ -105,7 +105,7 @@ def read_all(runs: Sequence[RunSpec], summaries: Summaries) -> tuple[list[Finish
         try:
             done.append(_read(spec, summaries[spec.folder]))
         except ValueError as error:
-            again = f"rm -r {shell_word(spec.folder)} trains it again"
+            again = f"the same command trains it again after: rm -r {shell_word(spec.folder)}"
             failed.append(f"run {number}/{len(runs)}: {spec.name}: {error}; {again}")
     return done, failed
 

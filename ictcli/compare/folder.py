@@ -19,7 +19,7 @@ from ictcli.runs.read import read_record
 from ictcli.runs.records import RunRecord
 from ictcli.tables.numbers import counted
 
-OTHER = "--out OTHER takes another folder"
+OTHER = "--out OTHER uses another folder"
 GOES_ON = "the same command continues"
 
 
@@ -36,7 +36,7 @@ def notes_on_report(folder: Path, seeds: int) -> list[str]:
         return []
     return [
         f"this comparison already has a report on {counted(len(reported.seeds), 'seed')}: adding "
-        "seeds until a difference is significant gives false positives, which p ignores"
+        "seeds until a difference is significant gives false positives that p ignores"
     ]
 
 
@@ -74,5 +74,5 @@ def full(where: Path | str) -> RunFailedError:
     """Return the error that ends a comparison on a full disk."""
     return RunFailedError(
         f"No space is left on the disk ({where}).",
-        f"free some space: {GOES_ON}; --dry-run shows how much is needed",
+        f"free some space, then {GOES_ON}; --dry-run shows how much is needed",
     )

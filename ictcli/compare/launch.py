@@ -48,9 +48,10 @@ def train_all(
 ) -> tuple[Summaries, list[str]]:
     """Train the unfinished runs, each in a separate process, `jobs` at a time. Return summaries by
     folder, and a message for each run that failed; the other runs continue. `threads` limits the
-    threads of each run. `say` prints messages, among them the time left, which counts `later` runs
-    of another call; `show` prints the progress of current runs. Raises InterruptedRunError at
-    Ctrl-C, after every run has saved, and RunFailedError if the disk is full."""
+    threads of each run. `say` prints messages, among them the time left, which includes `later`
+    runs that a further call trains; `show` prints the progress of current runs. Raises
+    InterruptedRunError at Ctrl-C, after every run has saved, and RunFailedError if the disk is
+    full."""
     summaries: Summaries = {}
     failed: list[str] = []
     finished: list[RunSpec] = []
@@ -87,7 +88,7 @@ def train_all(
 
 def _earlier(spec: RunSpec, say: Callable[[str], None]) -> tuple[bool, Outcome | None]:
     """Return whether an earlier command started the run, and the run's outcome: its summary, or a
-    message if that is damaged; None if the run is new or unfinished."""
+    message if the summary is damaged; None if the run is new or unfinished."""
     if not is_run(spec.folder):
         try:
             with Run.create(spec.folder, spec.recipe):
@@ -116,7 +117,7 @@ def read_summary(folder: Path) -> Outcome | None:
     path = folder / "summary.json"
     if not path.exists():
         return None
-    damage = f"{path} is damaged; after rm {shell_word(path)} it is written again"
+    damage = f"{path} is damaged; the same command writes it again after: rm {shell_word(path)}"
     return read_record(path, Summary, strict=False) or damage
 
 
@@ -145,7 +146,7 @@ def _trained(
                 if interrupted():
                     _stop(running)
                     raise InterruptedRunError(
-                        "Interrupted: every run finished and saved the step in flight.", GOES_ON
+                        "Interrupted: every run finished and saved its current step.", GOES_ON
                     )
                 time.sleep(0.2)
                 show(
@@ -224,8 +225,9 @@ def why_it_ended(folder: Path, code: int) -> str:
 
 
 def share_beginning(spec: RunSpec, others: Sequence[RunSpec]) -> None:
-    """Copy the evaluation before training from a run of `others` that has the same one, unless
-    `spec` has it already. before.json is copied last: without it, samples are ignored."""
+    """Copy the evaluation before training from a run of `others` with an equal evaluation, unless
+    `spec` has already made its own. before.json is copied last, as samples without it are
+    ignored."""
     beginning = _beginning(spec)
     same = (other.folder for other in others if _beginning(other) == beginning)
     source = next((folder for folder in same if (folder / BEFORE).exists()), None)

@@ -32,13 +32,13 @@ def notes_of(plan: ComparisonPlan, runs: Runs, scores: Scores, tuned: Tuned) -> 
     machines = [e.model_dump(include=MADE_WITH, exclude_defaults=True) for e in environments]
     if differ := list(differing(machines)):
         notes.append(
-            f"The runs did not all have the same {listed(differ)}: their times cannot be compared, "
-            "and figures may differ for that reason too."
+            f"The runs do not all have the same {listed(differ)}: their times cannot be compared, "
+            "and other results may differ for this reason."
         )
     recipes = {label: of_variant[0].spec.recipe for label, of_variant in runs.items()}
     if dense := [label for label, r in recipes.items() if r.dense_steps >= r.steps]:
         notes.append(
-            f"The dense warm-up takes every step of {', '.join(dense)}: these runs trained every "
+            f"The dense warm-up covers every step of {', '.join(dense)}: these runs trained every "
             "token, so the methods' choices of tokens were not compared."
         )
     passes = next(iter(scores.values()))
@@ -59,7 +59,7 @@ def at_bounds(scores: Scores, labels: Sequence[str]) -> list[str]:
         for bound, near in (("ceiling", high), ("floor", low)):
             if near:
                 notes.append(
-                    f"{metric} of {listed(near)} is at its {bound}: differences there can hardly "
-                    "be seen."
+                    f"{metric} of {listed(near)} is at its {bound}: differences can hardly be "
+                    "seen there."
                 )
     return notes

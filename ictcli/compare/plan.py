@@ -84,7 +84,7 @@ def plan_of(
     if recipe.label != recipe.rule.name:
         raise UserError(
             f"The recipe trains a control, {recipe.label}: every method would be a control.",
-            f"--methods 'ict,ict control=permuted' or --sweep {SIGNAL}=true,random compares one",
+            f"--methods 'ict,ict control=permuted' or --sweep {SIGNAL}=true,random adds a control",
         )
     swept = [read_grid(text, "--sweep") for text in options.sweep]
     variants = variants_of(options.methods, swept)
@@ -135,10 +135,10 @@ def contrasts_of(
         fits = [v.label for v in variants if name in (v.label, v.method)]
         if name in fits or len(fits) == 1:
             return name if name in fits else fits[0]
-        which = f"which is {listed(fits)}" if fits else "which is not one of the methods"
+        which = f"which fits {listed(fits)}" if fits else "which is not one of the methods"
         raise UserError(
             f"{option} names {name!r}{nearest(name, labels)}, {which}.",
-            f"{option} takes labels: {listed(labels)}",
+            f"{option} takes these labels: {listed(labels)}",
         )
 
     notes: list[str] = []
@@ -148,7 +148,7 @@ def contrasts_of(
         of_method = [variant.label for variant in variants if variant.method == BASELINE]
         base = (of_method or labels)[0]
         if not of_method and options.contrast is None and len(labels) > 1:
-            notes = [f"{BASELINE} is not among the methods: {base} is the baseline"]
+            notes = [f"{BASELINE} is not among the methods, so {base} is the baseline"]
     if options.contrast is None:
         return base, [Contrast(label, base) for label in labels if label != base], notes
     contrasts: list[Contrast] = []

@@ -46,7 +46,8 @@ def run_comparison(
     for line in damaged:
         say(f"failed: {line}")
     if not done:
-        raise NothingFinishedError("Every run of the comparison failed.", f"fix that: {GOES_ON}")
+        hint = f"fix the errors above; {GOES_ON}"
+        raise NothingFinishedError("Every run of the comparison failed.", hint)
     say(f"comparing {counted(len(done), 'run')}")
     failed += [*missed, *damaged]
     result = gather(plan, runs, done, command=command, tuned=tuned or {}, failed=failed)

@@ -29,8 +29,8 @@ Scores = Mapping[str, Mapping[str, FloatArray]]
 @dataclass(frozen=True)
 class Estimate(Span):
     """A mean with its 95 % interval over seeds and problems. With one seed, or if the values do not
-    vary (`crossed.near_bound`), the interval is over problems only. There is none if the values of
-    a single problem do not vary."""
+    vary (`crossed.near_bound`), the interval is over problems only. There is no interval if the
+    values of a single problem do not vary."""
 
     seeds: int
     problems: int
@@ -48,8 +48,8 @@ class PairedDifference(Estimate):
     """`p` after Holm's correction over its family of tests."""
     low_holm: float | None = None
     high_holm: float | None = None
-    """The ends of the interval at the level at which Holm's correction tests this difference: it
-    excludes 0 exactly if the difference is significant."""
+    """The ends of the interval at the level at which Holm's correction tests this difference. This
+    interval excludes 0 exactly if the difference is significant."""
     detectable_holm: float | None = None
     """The true difference that would be significant in 4 of 5 comparisons like this one, after
     Holm's correction. None with one seed, if the values do not vary, or if it would exceed 1."""
@@ -115,8 +115,7 @@ class Evidence:
 def scores_of(correct: Mapping[str, IntArray], n: int, ks: Sequence[int]) -> Scores:
     """Return pass@k scores from the counts (S, N) of correct samples out of n, by variant label.
 
-    A row with a negative count is a missing run. ValueError unless 1 <= k <= n and counts <= n.
-    """
+    A row with a negative count is a missing run. ValueError unless 1 <= k <= n and counts <= n."""
 
     def cells(counts: IntArray, k: int) -> FloatArray:
         missing = np.asarray((counts < 0).any(axis=1))

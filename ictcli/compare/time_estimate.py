@@ -45,7 +45,7 @@ class ComparisonEstimate(Record):
 
 
 def kind(recipe: Recipe) -> str:
-    """Return the settings that decide a step's time, as text: of each kind one run is timed."""
+    """Return the settings that decide a step's time, as text. One run of each kind is timed."""
     free = {"seed", "steps", "lr", "eval", "checkpoint", "record", "alarms", "clip", "optimizer"}
     return repr(recipe.model_dump(exclude=free | {"warmup"}))
 
@@ -69,7 +69,8 @@ def measure_all(runs: Sequence[RunSpec], say: Callable[[str], None]) -> dict[str
 
 
 def measure(recipe: Recipe) -> Timed:
-    """Return the load time and time estimate of a run, from a part of a step as `ictcli check`."""
+    """Return the load time and time estimate of a run, from a part of a step (see `ictcli
+    check`)."""
     checked = check(recipe, math.inf, lambda text: None, most=PROMPTS)
     if checked.tried and checked.tried.interrupted:
         raise KeyboardInterrupt
@@ -83,7 +84,7 @@ def estimate_comparison(
 ) -> ComparisonEstimate:
     """Return the time that the unfinished runs need, `jobs` at a time. Each run is assumed to load
     as slowly as the slowest. Runs were timed one at a time, so only as many count as parallel as
-    the machine has cores for."""
+    the cores allow."""
     if cores is None:  # macOS has no CPU affinity
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     cores = cores or 1

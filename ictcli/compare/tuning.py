@@ -1,8 +1,8 @@
 """Choose a setting for each variant, with other seeds and other problems than the final runs.
 
 Every value of the grid has the same number of runs, and the value with the highest mean is chosen.
-While the best value is the smallest or the largest, one more value beyond it is tried, at the same
-ratio as the best has to its neighbour, at most FURTHER times.
+As long as the best value is the smallest or the largest, a value beyond it is tried, at most
+FURTHER times. Its ratio to the best value is that of the best value to its neighbour.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -80,7 +80,7 @@ def chosen_of(tuned: Tuned) -> dict[str, str]:
     if chosen := {label: best for label, tries in tuned.items() if (best := best_of(tries))}:
         return chosen
     raise NothingFinishedError(
-        "Every tuning run failed.", "fix what the lines above say, or leave --tune out"
+        "Every tuning run failed.", "fix the errors above, or leave --tune out"
     )
 
 
@@ -119,8 +119,8 @@ def best_of(tries: Tries) -> str | None:
 
 
 def _beyond(tries: Tries, grid: Grid) -> str | None:
-    """Return an override with a value beyond the best one, if that is the smallest or the largest
-    with a finished run and its score differs from its neighbour's; else None."""
+    """Return an override with a value beyond the best one, if the best is the smallest or the
+    largest with a finished run and its score differs from its neighbour's; else None."""
     means, best = means_of(tries), best_of(tries)
     numbers = numbers_of(means)
     if best is None or numbers is None or len(means) < 2:

@@ -37,10 +37,10 @@ def benchmark_specs(
     sources = [f"{name}-train" for name in wanted if settings.eval.shots]
     files = _files(wanted, settings.data, sources)
     if settings.columns != ColumnSettings() and not any(map(is_custom, wanted)):
-        raise UserError(f"columns is for your own data sets, not for {names}.", "leave it out")
+        raise UserError(f"columns is for your own data sets, not for {names}.", "leave columns out")
     hub_names = [name for name in wanted if name.startswith(HUB) or is_saved(Path(name))]
     if settings.hub != HubSettings() and not hub_names:
-        raise UserError(f"hub is for hub:owner/name, not for {names}.", "leave it out")
+        raise UserError(f"hub is for hub:owner/name, not for {names}.", "leave hub out")
     named = (model.columns for model in models if model.columns != ColumnSettings())
     run_columns = next(named, None)
     run_tokens = max((model.max_tokens or 0 for model in models), default=0)
@@ -83,7 +83,7 @@ def benchmark_specs(
 
 def as_its_run(settings: EvaluationSettings, models: Sequence[ModelSpec]) -> EvaluationSettings:
     """Return the settings with n, k and the seed of the first run among the models, unless the user
-    set them, so that the evaluation repeats that of the run."""
+    set them, so that the evaluation repeats the run's evaluation."""
     file = next((model.recipe for model in models if model.recipe), None)
     if file is None:
         return settings

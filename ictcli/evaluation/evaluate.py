@@ -48,7 +48,7 @@ def evaluate(
     file: SampleFile,
     progress: Callable[[int, int], None] = lambda done, total: None,
     say: Callable[[str], None] = lambda text: None,
-    hint: str = "fix it or take another, and write to another folder (--out)",
+    hint: str = "fix the verifier or use another, and write to another folder (--out)",
     warn: Callable[[str], None] = lambda text: None,
 ) -> Evaluation:
     """Sample and judge answers to a benchmark, and return the scores at all temperatures of the
@@ -57,8 +57,7 @@ def evaluate(
     `progress` is called with the number of samples so far and in all, `say` with each new failure
     of the verifier, and `warn` if hardly any answer can be parsed. RunFailedError, with `hint`, if
     the verifier fails on all of the first answers, and if a sample or its verdict is missing;
-    UserError if a file of samples was changed.
-    """
+    UserError if a file of samples was changed."""
     failures: set[str] = set()
     evaluations: list[Evaluation] = []
     problems, domain, done = spec.problems, spec.benchmark.domain, 0
@@ -135,7 +134,7 @@ def unread_warning(name: str, evaluation: Evaluation, grade: str | None) -> str:
     """Return a warning that most answers cannot be parsed, with settings that may help. `grade` is
     a command that shows how answers are parsed, for a second line."""
     share, cut = evaluation.unparsed, evaluation.truncated
-    how = "prompt.suffix says how to answer, and reward.pattern reads another form"
+    how = "prompt.suffix tells the model how to answer, reward.pattern reads other forms"
     if cut >= 0.5:
         room = 2 * evaluation.settings.max_tokens
         how = f"max_tokens={room} allows longer answers ({shown_share(cut)} were cut), {how}"

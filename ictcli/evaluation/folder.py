@@ -31,7 +31,7 @@ from ictcli.files.origin import Origin, difference
 from ictcli.files.reading import UnreadableError, parse_json, read_text
 
 SETTINGS = "settings.json"
-OTHER_FOLDER = "--out OTHER takes another folder: a new one, an empty one, or an evaluation's"
+OTHER_FOLDER = "--out OTHER uses another folder: a new or an empty one, or an evaluation's"
 
 
 @contextlib.contextmanager
@@ -61,7 +61,7 @@ def opened(
             elif not resume:
                 raise UserError(
                     f"The folder {folder} holds an evaluation already.",
-                    "--resume continues it; --out OTHER takes another folder",
+                    "--resume continues it; --out OTHER uses another folder",
                 )
             elif differs := difference(saved, settings):
                 raise UserError(
@@ -87,7 +87,7 @@ def _writing(folder: Path) -> Generator[None]:
         if is_disk_full(error):
             raise RunFailedError(
                 f"No space is left on the disk ({folder}).",
-                "free some space, or --out OTHER takes a folder on another disk",
+                "free some space, or use a folder on another disk: --out OTHER",
             ) from error
         denied = error.errno in (errno.EACCES, errno.EROFS, errno.EPERM)
         raise (RunFailedError if denied else UserError)(
@@ -102,8 +102,7 @@ def _saved_settings(folder: Path) -> Origin | None:
     paths = folder.iterdir() if folder.exists() and not file.exists() else ()
     if others := {path.name for path in paths if not is_leftover(path)} - {".lock"}:
         raise UserError(
-            f"The folder {folder} is not that of an evaluation: it holds {min(others)}, but no "
-            f"{SETTINGS}.",
+            f"The folder {folder} holds no evaluation: it has {min(others)}, but no {SETTINGS}.",
             OTHER_FOLDER,
         )
     check_inside(folder, plain=True)

@@ -17,8 +17,7 @@ def majority(
     one of m largest groups, else 0. None if the verifier extracts no answers.
 
     Correct answers are one group. Wrong answers are grouped by their text, or by the verifier's
-    equality if it compares answers (math, integer). Unparsed and timed-out samples do not vote.
-    """
+    equality if it compares answers (math, integer). Unparsed and timed-out samples do not vote."""
     values = np.zeros(len(rows))
     undecided: dict[int, tuple[int, Counter[str]]] = {}
     for problem, row in enumerate(rows):

@@ -24,8 +24,7 @@ def pass_at_k(n: int, correct: IntArray, k: int) -> FloatArray:
     """Estimate pass@k per problem without bias: 1 - C(n - c, k) / C(n, k), c of n samples correct.
 
     Chen et al. 2021 (arXiv 2107.03374, Eq. 1), as the product of 1 - k / i over i = n-c+1..n,
-    which needs no large binomials. Raises ValueError unless 1 <= k <= n and 0 <= c <= n.
-    """
+    which needs no large binomials. Raises ValueError unless 1 <= k <= n and 0 <= c <= n."""
     c = np.asarray(correct)
     if not 1 <= k <= n or (c < 0).any() or (c > n).any():
         raise ValueError(f"pass@{k} needs 1 <= k <= n and 0 <= c <= n = {n}")

@@ -70,7 +70,7 @@ class AtTemperature(Scored):
 
 
 def among_readable(accuracy: float, unparsed: float) -> float | None:
-    """Return the share of correct samples among those with a readable answer, if there is one."""
+    """Return the share of correct samples among those with a readable answer; None without any."""
     return min(accuracy / (1 - unparsed), 1.0) if unparsed < 1 else None
 
 

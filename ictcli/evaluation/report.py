@@ -39,7 +39,7 @@ def reached(results: Results) -> Table:
 
 
 def differences(results: Results) -> Table | None:
-    """Return a table of later models' scores minus those of the first; None if there is one."""
+    """Return a table of later models' scores minus those of the first; None for only one model."""
     others = [result for result in results if result.difference]
     model = replace(LABELS[0], head=f"minus {results[0].name}")
 

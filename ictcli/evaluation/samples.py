@@ -53,7 +53,7 @@ def make_samples(
     for count, what in ((len(rollouts), "responses"), (len(verdicts), "verdicts")):
         if count != expected:
             raise RunFailedError(
-                f"The evaluation {name} has {count} {what}, but {expected} were asked for "
+                f"The evaluation {name} has {count} {what}, but {expected} were expected "
                 f"({len(problems)} problems, {n} each).",
                 "the verifier or the engine must return one for each sample",
             )
@@ -115,8 +115,7 @@ class SampleFile:
         the rest of the file. A missing file is created.
 
         A last line that a kill cut short is ignored. UserError if a line was changed or removed, or
-        belongs to another benchmark; the file is then not changed.
-        """
+        belongs to another benchmark; the file is then not changed."""
         path = self.path
         if not self.resume:
             path.unlink(missing_ok=True)
@@ -134,7 +133,7 @@ class SampleFile:
             sample = None if extra else _parse(raw, problems[number // n], private=private)
             if sample is None:
                 raise UserError(
-                    f"{path}, line {number + 1} is not as this evaluation wrote it.",
+                    f"{path}, line {number + 1} is not what this evaluation wrote.",
                     "restore the file, or evaluate in another folder: --out OTHER",
                 )
             samples.append(sample)

@@ -77,7 +77,7 @@ class EvaluationSettings(ModelSettings):
     show_private: bool = False
     """Save and show questions that the benchmark's terms forbid to publish."""
     data: str | dict[str, str] | None = None
-    """A file to use instead of the hub's data; with several benchmarks, a file by name."""
+    """A file to use instead of the hub's data; with several benchmarks, a file for each name."""
     eval: EvalKeys = EvalKeys()
     columns: ColumnSettings = ColumnSettings()
     """The columns of benchmarks that are the user's own data sets."""

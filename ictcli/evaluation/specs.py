@@ -145,4 +145,4 @@ def unlike(models: Sequence[ModelSpec]) -> str | None:
     ]
     if not differing:
         return None
-    return f"The models differ in {listed(differing)}; KEY=VALUE sets one for all."
+    return f"The models differ in {listed(differing)}; KEY=VALUE sets a key for all models."

@@ -214,13 +214,13 @@ def _checked(
             raise UserError(
                 f"The prompt shows the answer of {len(answered)} of the problems of {spec.name} "
                 f"as an example: {answered[0].id}.",
-                "prompt.examples=OTHER, or none",
+                "use other prompt.examples, or none",
             )
         domain, most = spec.benchmark.domain, settings.max_tokens
         ids = prompts.encode(engine, spec.problems, domain, prompt, most or 1)
         longest = max(map(len, ids))
         if most is None and (room := engine.context - longest) < spec.max_tokens:
-            say(f"note: max_tokens={room} for {spec.name}, the room in {model.name}'s context.")
+            say(f"note: max_tokens={room} for {spec.name}, as {model.name}'s context is limited.")
             spec = replace(spec, max_tokens=room)
         for note in unread_notes(engine, spec.problems, domain, prompt):
             say(f"note: {model.name}: {note}")
@@ -230,7 +230,7 @@ def _checked(
 
 @contextlib.contextmanager
 def _kept(folder: Path) -> Generator[None]:
-    """Add to an error that stops sampling the command that resumes from the samples so far."""
+    """When an error stops sampling, add to it the command that resumes from the samples so far."""
     again = command_again("--resume", "--out", folder)
     so_far = f"the samples so far are in {folder}."
     try:
@@ -241,7 +241,7 @@ def _kept(folder: Path) -> Generator[None]:
         if isinstance(error, BrokenPipeError):
             raise
         where = f" ({error.filename})" if error.filename else ""
-        message, remedy = f"{error.strerror or error}{where}", "fix that"
+        message, remedy = f"{error.strerror or error}{where}", "fix this"
         if is_disk_full(error):
             message, remedy = "No space is left on the disk", "free some space"
         raise RunFailedError(f"{message}; {so_far}", f"{remedy}, then {again}") from error
@@ -250,5 +250,5 @@ def _kept(folder: Path) -> Generator[None]:
             raise
         raise RunFailedError(
             f"The memory of the device is full; {so_far}",
-            "engine.rows=64 or fewer needs less memory; start again with it and --out OTHER",
+            "start again with engine.rows=64 or less, which needs less memory, and --out OTHER",
         ) from error

@@ -45,17 +45,18 @@ def check_inside(folder: Path, *, plain: bool = False) -> None:
                 if leaves or Path(target).is_symlink():
                     raise UserError(
                         f"{entry.path} is a link that "
-                        f"{f'leaves {folder}' if leaves else 'leads in a circle'}: nothing is read "
-                        "or written through it.",
-                        f"put the file or folder itself there; or: rm {shell_word(entry.path)}",
+                        f"{f'leaves {folder}' if leaves else 'leads in a circle'}: ictcli neither "
+                        "reads nor writes through such links.",
+                        "replace the link by the file or folder itself, or remove it: "
+                        f"rm {shell_word(entry.path)}",
                     )
             elif entry.is_dir():
                 if entry.name != WANDB or not os.path.lexists(f"{place}/recipe.toml"):
                     places.append(entry.path)
             elif plain and not entry.is_file():
                 raise UserError(
-                    f"{entry.path} is a pipe or a device, not a file: no run writes one.",
-                    f"put the file back; or: rm {shell_word(entry.path)}",
+                    f"{entry.path} is a pipe or a device, not a regular file.",
+                    f"replace it by the original file, or remove it: rm {shell_word(entry.path)}",
                 )
 
 
@@ -66,14 +67,14 @@ def is_below(folder: Path, path: Path) -> bool:
 
 
 def check_base(run: Path, model: str) -> None:
-    """Raise UserError if the base model that a run names is a folder in the run itself, which
-    cannot be the one that was meant."""
+    """Raise UserError if the base model that a run names is a folder in the run itself, since that
+    cannot be the model that was meant."""
     places = (place / Path(model).expanduser() for place in (Path(), run))
     inside = (place for place in places if place.is_dir() and is_below(run, place))
     if model and (folder := next(inside, None)):
         raise UserError(
-            f"{run} names the base model {model}, and {folder} is a folder of that run.",
-            "a run's base model lies elsewhere, or on the hub: move that folder away",
+            f"{run} names the base model {model}, but {folder} is a folder of that run.",
+            "a run's base model is never inside the run: move that folder away",
         )
 
 
@@ -91,8 +92,9 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 @contextlib.contextmanager
 def locked(folder: Path, kind: str = "folder", option: str = "--out") -> Generator[None]:
-    """Hold the lock of a folder within the context; if the context raises, a lock file that is new
-    is removed. UserError if another process holds the lock, or if the file system has no locks."""
+    """Hold the lock of a folder within the context; if the context raises, a newly created lock
+    file is removed. UserError if another process holds the lock, or the file system has no
+    locks."""
     from filelock import Timeout
 
     path = folder / ".lock"
@@ -110,7 +112,7 @@ def locked(folder: Path, kind: str = "folder", option: str = "--out") -> Generat
         if is_new:
             path.unlink(missing_ok=True)
         raise UserError(
-            f"The file system of {folder} has no locks, which keep a second process out.",
+            f"The file system of {folder} has no locks to keep a second process out.",
             f"choose a folder on another disk with {option}",
         ) from error
     try:
@@ -200,7 +202,7 @@ def new_folder(path: Path) -> Generator[Path]:
 
 
 def make_folder(path: Path) -> list[Path]:
-    """Create a folder and its missing parents, synced to disk; return those created, innermost
+    """Create a folder and its missing parents, synced to disk; return the new ones, innermost
     first."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):

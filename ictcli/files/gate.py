@@ -1,8 +1,8 @@
-"""The gate: a check whether code may run, made by all loaders with the bytes about to run.
+"""The gate: all loaders ask it whether code may run, and pass it the bytes about to run.
 
 Code may run if the user typed its name or ran it before: a file in the user's state folder keeps
-digests of its place and content. In a command, and in a process that has read a run, all other code
-is refused, since a run's folder may come from someone else.
+digests of such code's path and content. In a command, and in a process that has read a run, all
+other code is refused, since a run's folder may come from someone else.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from ictcli.errors import UnknownCodeError
 from ictcli.files.reading import read_bytes
 
 PASSED_ON = "ICTCLI_CODE_RUN_HERE"
-"""Environment variable that passes `state` on to the commands that a command starts."""
+"""Environment variable that passes `state` on to the commands that this process starts."""
 
 
 @dataclass
@@ -81,13 +81,13 @@ def admit(what: str, place: str, content: bytes, name: str = "") -> None:
     """Remember code as known, just before it runs. `what` describes it to the user; `name` is what
     the user would type for it. UnknownCodeError if it may not run."""
     if _now.shut:
-        raise UnknownCodeError(f"{what} is code, and none is run here.", "")
+        raise UnknownCodeError(f"{what} is code, and no code is run here.", "")
     digest = _digest(place, content)
     if digest not in _known():
         if _now.asks and not _now.trusts and name not in _now.typed:
             raise UnknownCodeError(
-                f"A run names code that you have not run here as it is now: {what}.",
-                "read it; --trust runs it, now and later",
+                f"A run uses code that you have not run here in its present form: {what}.",
+                "read the code; --trust runs it, now and later",
             )
         _remember(digest)
     _now.contents.add(hashlib.sha256(content).digest())
@@ -99,8 +99,7 @@ def admit_model(source: str, file: Path, content: bytes, name: str = "") -> None
 
 
 def copied(folder: Path) -> None:
-    """Remember the Python files in a model's folder that are copies of code that ran in this
-    process."""
+    """Remember the Python files in a model's folder that copy code that ran in this process."""
     for file in folder.rglob("*.py"):
         content = read_bytes(file)
         if hashlib.sha256(content).digest() in _now.contents:
@@ -168,7 +167,7 @@ adopt(json.loads(os.environ.get(PASSED_ON) or "{}"))
 
 class Loader(SourceFileLoader):
     """Runs the source that `read` returns; `read` asks the gate. Compiled files are neither read
-    nor written: they may be of another source."""
+    nor written: they may come from other source code."""
 
     def __init__(self, name: str, path: str, read: Callable[[Path], bytes]) -> None:
         super().__init__(name, path)

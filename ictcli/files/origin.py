@@ -21,7 +21,8 @@ LONGEST = 60
 
 
 def flat(table: Origin) -> dict[str, Any]:
-    """Flatten nested tables into one with dotted names; tables in a list go by their `name`."""
+    """Flatten nested tables into one with dotted names; a table in a list is named by its
+    `name`."""
     return dict(_flat(table, ""))
 
 

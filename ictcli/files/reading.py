@@ -20,8 +20,7 @@ LARGEST = {
     "tokenizer.json": 256 * MIB,
     ".jsonl": 8192 * MIB,
 }
-"""Largest size of a file in bytes, by its name or suffix; others, such as weights, have no
-limit."""
+"""Largest size of a file in bytes, by name or suffix; others, such as weights, have no limit."""
 LINE = 64 * MIB
 DEPTH = 100
 """Most levels of tables and lists inside each other."""
@@ -65,8 +64,7 @@ def read_text(path: Path) -> str:
 
 
 def lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file. Raises as `check_file`; UnreadableError if a line exceeds
-    `LINE`."""
+    """Yield the lines of a file. Raises as `check_file`; UnreadableError for a line over `LINE`."""
     with open_plain(path) as file:
         while line := file.readline(LINE + 1):
             if len(line) > LINE:

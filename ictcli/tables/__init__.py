@@ -97,8 +97,7 @@ class Table:
         return replace(self, columns=[column for column in self.columns if column.head in heads])
 
     def turned(self) -> "Table":
-        """Return the table transposed: a row per column, with the first cells of rows as the
-        heads."""
+        """Return the table transposed: a row per column, headed by the first cells of the rows."""
         first, *others = self.columns
 
         def column(place: int) -> Column[int]:

@@ -1,8 +1,8 @@
 """Conversations: read from the rows of a data set, and rendered with a chat template.
 
-A chat template is a program. jinja2's sandbox keeps it from files and code, but not from using time
-and memory. These are limited here, in this process: starting a worker would take longer than
-rendering all prompts of a run.
+A chat template is a program. jinja2's sandbox keeps it from reading files and running code, but not
+from using time and memory. Both are limited here, in this process: starting a worker would take
+longer than rendering all prompts of a run.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ def messages_of(row: Row, name: str) -> tuple[Turn, ...] | None:
     if isinstance(value, str) and _AS_TEXT.match(value):
         raise UserError(
             f"{row.where} has a {name} that is a list of messages written as text.",
-            "a .jsonl or .parquet file holds lists",
+            "use a .jsonl or .parquet file, which can hold lists",
         )
     if not isinstance(value, list):
         return None
@@ -50,22 +50,21 @@ def messages_of(row: Row, name: str) -> tuple[Turn, ...] | None:
         speaker, text = message.get(role), message.get(content)
         if not isinstance(speaker, str) or not isinstance(text, str):
             raise UserError(
-                f"{row.where} has a {name} whose message {number} has no role or no content that "
-                "is text.",
-                f'"{name}": {_FORM} (pictures and tool calls are not read)',
+                f"{row.where} has no role or no text as content in message {number} of {name}.",
+                f'"{name}": {_FORM} (pictures and tool calls are not supported)',
             )
         turns.append((ROLES.get(speaker, speaker), encodable(text)))
     return tuple(turns)
 
 
 def parted(row: Row, turns: Sequence[Turn]) -> tuple[tuple[Turn, ...], str | None]:
-    """Return the messages up to the user's last, and the assistant's answer to it (None if there is
-    none). UserError if neither the last message nor the one before the answer is the user's."""
+    """Return the messages up to the user's last, and the assistant's answer (None if there is
+    none). UserError if the last message, apart from that answer, is not the user's."""
     answer = turns[-1][1] if turns[-1][0] == "assistant" else None
     asked = tuple(turns if answer is None else turns[:-1])
     if not asked or asked[-1][0] != "user":
         raise UserError(
-            f"{row.where} asks nothing: its last message, or the last before the assistant's "
+            f"{row.where} has no question: its last message, or the last before the assistant's "
             "answer, is not the user's.",
             _FORM,
         )
@@ -91,14 +90,14 @@ def system_of(turns: Sequence[Turn]) -> str:
 
 
 SECONDS, EACH = 5.0, 0.01
-"""Most CPU seconds that a template may take for all conversations, plus the seconds allowed for
-each; SmolLM2's takes about 80 microseconds for one."""
+"""CPU seconds that a template may take in all, and those added for each conversation. SmolLM2's
+template takes about 80 microseconds per conversation."""
 MEMORY = 2**30
-"""Most bytes of memory that rendering may add to the process; no limit on macOS."""
+"""Bytes of memory that rendering may add to the process; no limit on macOS."""
 CHARACTERS = 10_000_000
-"""Most characters of a rendered conversation."""
+"""Number of characters that a rendered conversation may have."""
 SHOWN = 300
-"""Most characters shown of an error that a template raises."""
+"""Number of characters shown of an error that a template raises."""
 
 
 class _OverTimeError(BaseException):
@@ -117,7 +116,7 @@ def rendered(
     answered: bool = False,
 ) -> str:
     """Return the messages as text, up to where the model's answer begins or, if `answered`, to the
-    end. `arguments` are the template's. UserError if it raises, does not parse, or exceeds a
+    end. `arguments` are passed to the template. UserError if it does not parse, raises or exceeds a
     limit."""
     try:
         with _limited(str(tokenizer.chat_template)):
@@ -127,7 +126,7 @@ def rendered(
         if len(text) <= CHARACTERS and text.strip():
             return text
         size = f"a text of {len(text):,} characters" if text.strip() else "no text"
-        words = f"it makes {size}"
+        words = f"it renders {size}"
     except _OverTimeError:
         words = f"it takes more than {SECONDS:g} s"
     except MemoryError:
@@ -143,8 +142,9 @@ def rendered(
 
 @contextlib.contextmanager
 def _limited(template: str) -> Generator[None]:
-    """Raise MemoryError beyond MEMORY, and _OverTimeError beyond the rest of the template's
-    SECONDS. Time is limited only in the main thread, as no other thread receives signals."""
+    """Raise MemoryError if the context uses more than MEMORY, and _OverTimeError if it takes longer
+    than what the template has left of SECONDS. Time is limited only in the main thread, as no other
+    thread receives signals."""
 
     def stop(number: int, frame: object) -> NoReturn:
         raise _OverTimeError

@@ -54,7 +54,7 @@ def read_rows(name: str, hub: HubSettings | None = None, split: str = "train") -
             raise UserError(
                 f"hub.{key} is for data sets of the hub, and {name} is "
                 f"{'a folder' if saved else 'a file'}.",
-                "task=hub:owner/name names one",
+                "task=hub:owner/name names a data set of the hub",
             )
         return read_saved(name, hub.split, split) if saved else read_file(name)
     path = name.removeprefix(HUB)
@@ -71,9 +71,10 @@ def read_rows(name: str, hub: HubSettings | None = None, split: str = "train") -
 class Reader:
     """Makes problems from the rows of a data set.
 
-    By default the prompt is in prompt, question or problem (text or messages), or in messages or
-    conversations. The gold is in gold or answer, in the box of a solution, or is the assistant's
-    last message. Choices are in choices or, if all golds are letters, in options."""
+    By default the prompt is in the column `prompt`, `question` or `problem` (text or messages),
+    else in `messages` or `conversations`. The gold is in `gold` or `answer`, in the box of
+    `solution`, or is the assistant's last message. Choices are in `choices` or, for golds that are
+    letters, in `options`."""
 
     columns: ColumnSettings
     names: Sequence[str]
@@ -118,8 +119,8 @@ class Reader:
     def question(
         self, row: Row, choices: Sequence[str] = ()
     ) -> tuple[str, tuple[Turn, ...], str | None]:
-        """Return a row's question with its choices, the messages if the row has a conversation, and
-        the assistant's answer in the conversation, if it has one."""
+        """Return a row's question with its choices; the messages of its conversation, if it has
+        one; and the assistant's answer in that conversation, or None."""
         names = ASKED if self.columns.prompt is None else (self.columns.prompt,)
         name = filled(row, names)
         messages = messages_of(row, name) if name else None
@@ -139,9 +140,9 @@ class Reader:
         return with_choices(as_text(turns), choices), (*turns[:-1], last), answer
 
     def answers(self, row: Row, reply: str | None) -> tuple[list[str], bool]:
-        """Return the texts from which the row's golds are read, any of which is correct, and
-        whether the text is a solution, whose gold is in its box. If no gold column has a value, the
-        text is `reply` (the assistant's answer in a conversation) or else the solution."""
+        """Return the texts that contain the row's golds, any of which is correct, and whether the
+        text is a solution with the gold in its box. If no gold column has a value, the text is
+        `reply` (the assistant's answer in a conversation) or else the solution."""
         name = filled(row, self.golds)
         if name is None:
             if reply is not None:
@@ -156,7 +157,8 @@ class Reader:
         return [said_in(row, self.golds, key="gold")], False
 
     def _gold(self, answer: str) -> str:
-        """Return the gold in a text: by the pattern, else after `####`, in the last box, or all."""
+        """Return the gold in a text: what the pattern matches, if there is a pattern; else the text
+        after `####`, in the last box, or all of it."""
         if self.columns.gold_pattern is not None:
             return matched(answer, self.columns.gold_pattern).answer or ""
         if "####" in answer:
@@ -192,8 +194,8 @@ def reader_of(
     answer: str,
     answers: Sequence[str],
 ) -> Reader:
-    """Return a reader of these rows by the columns that the user named, else by the `usual` ones.
-    UserError if a named column is missing, or if no column holds the question. If there is no
+    """Return a reader of these rows, which uses the columns that the user named, else the `usual`
+    ones. UserError if a named column is missing, or if no column holds the question. If there is no
     column of `answers` either, the hint also names the key `columns.{answer}`."""
     names, paths = rows.columns, rows.paths
     named = {*names, *paths}
@@ -202,8 +204,8 @@ def reader_of(
             raise UserError(
                 f"{name} has no column {column!r}{nearest(column, paths)}; it has "
                 f"{middle_cut(', '.join(paths), 300) or 'none'}.",
-                f"columns.{key}=NAME names it, or eval.columns.{key} and sft.columns.{key} for "
-                "eval.bench and sft.data",
+                f"set columns.{key} to a column; for eval.bench set eval.columns.{key}, and for "
+                f"sft.data sft.columns.{key}",
             )
     defaults = {k: name for k, name in (usual or columns) if name in named or k == "gold_pattern"}
     columns = columns.filled_by(ColumnSettings(**defaults))
@@ -218,9 +220,9 @@ def reader_of(
         pairs = zip(keys, others, strict=True)
         settings = " ".join(shlex.quote(f"columns.{key}={column}") for key, column in pairs)
         raise UserError(
-            f"{name} has no column of a known name for the {' or the '.join(keys)}; it has "
-            f"{middle_cut(', '.join(paths), 300)}.",
-            f"{settings}, or columns of the names {', '.join(ASKED)} and {', '.join(answers)}",
+            f"{name} has no column with a usual name for the {' or the '.join(keys)}; it "
+            f"has {middle_cut(', '.join(paths), 300)}.",
+            f"{settings}, or use the column names {', '.join(ASKED)} and {', '.join(answers)}",
         )
     return Reader(columns, names).with_choices(rows)
 
@@ -235,9 +237,9 @@ def read_custom(
 ) -> ProblemSet:
     """Return the problems of a custom data set (see `Reader`). `rows` are its rows if already read.
 
-    The verifier is choice if there are choices or all golds are letters, integer if all are
-    integers, text if all are words, else math. Rows that cannot be read are left out, with a note;
-    if they are more than `MOST_LOST`, UserError for the first of them."""
+    The verifier is choice if there are choices or all golds are letters, integer if all golds are
+    integers, text if all golds are words, else math. Rows that cannot be read are left out, with a
+    note; if they are more than `MOST_LOST`, UserError for the first of them."""
     rows = rows or read_rows(name, hub, split)
     reader = reader_of(name, rows, columns or ColumnSettings(), usual, "gold", (*GOLDS, "solution"))
     read, notes = read_each(reader.problem, rows)
@@ -269,8 +271,7 @@ def read_each(read: Callable[[Row], T], rows: Rows) -> tuple[list[T], tuple[str,
 
 
 def with_own_ids(problems: Sequence[Problem]) -> list[Problem]:
-    """Return the problems with unique ids (repeats get a number), since samples are stored by
-    id."""
+    """Return the problems with unique ids (repeats get a number), by which samples are stored."""
     taken = {problem.id for problem in problems}
     by_id: dict[str, Problem] = {}
     for problem in problems:
@@ -288,8 +289,8 @@ def filled(row: Row, names: Sequence[str]) -> str | None:
 
 
 def said_in(row: Row, names: Sequence[str], key: str = "") -> str:
-    """Return the text in the first of these columns that has a value; if it holds messages, that of
-    the last one (as in TRL's `completion`)."""
+    """Return the text in the first of these columns that has a value; if it holds messages, the
+    text of the last message (as in TRL's `completion`)."""
     name = filled(row, names)
     messages = messages_of(row, name) if name else None
     return messages[-1][1] if messages else text(row, *names, key=key)

@@ -164,7 +164,7 @@ def _aime(name: str, rows: Rows) -> ProblemSet:
     year, question = f"20{name[-2:]}", "question" if name == "aime25" else "problem"
     kept = [row for row in rows.rows if year in str(row.columns.get("url") or year)]
     if not kept:
-        raise UserError(f"The data has no row of {year}.", f"the url of a row contains {year}")
+        raise UserError(f"The data has no row of {year}.", f"the url of such a row contains {year}")
 
     def problem(i: int, row: Row) -> Problem:
         return Problem(f"{name}-{i}", text(row, question), text(row, "answer").strip())
@@ -191,12 +191,12 @@ register_task(
 )(partial(_task, "gsm8k", _gsm8k))
 register_task(
     "math",
-    "DigitalLearningGmbH/MATH-lighteval, train: 7,500 problems, gold the solution's last box.",
+    "DigitalLearningGmbH/MATH-lighteval, train: 7,500 problems; gold: a solution's last box.",
 )(partial(_task, "math", _math))
 
 for _name, _about, _read in (
     ("math500", "HuggingFaceH4/MATH-500: 500 problems of MATH's test set.", _math500),
-    ("mmlu_stem", "cais/mmlu, test: 3,018 questions of 18 subjects, 12 of them twice.", _mmlu),
+    ("mmlu_stem", "cais/mmlu, test: 18 subjects, 3,018 questions of which 12 repeat.", _mmlu),
     ("aime23", "AIME 2023: 30 problems.", _aime),
     ("aime24", "AIME 2024: 30 problems.", _aime),
     ("aime25", "AIME 2025: 30 problems.", _aime),

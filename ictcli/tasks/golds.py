@@ -14,7 +14,7 @@ from ictcli.rows import Row
 CALCULATOR = re.compile(r"<<[^<>\n]*>>")
 """Calculator annotations in GSM8K's solutions."""
 BARE = re.compile(r"[-+]?\d[\d,]*")
-"""An integer without a unit or %, which may matter but which the verifier `integer` ignores."""
+"""Matches an integer without a unit or %; the verifier `integer` would ignore these."""
 _LETTER = re.compile(r"\(?[A-J]\)?\.?")
 PLACEHOLDERS = ("", "-", "n/a", "nan", "none", "null")
 """Texts that stand for a missing gold, in upper or lower case."""
@@ -43,7 +43,7 @@ def is_sentence(gold: str) -> bool:
 
 
 def proposed_pattern(golds: Sequence[str]) -> str | None:
-    """Return a pattern that reads a short answer in nine of ten golds; None if there is none."""
+    """Return a pattern that finds a short answer in nine of ten golds; None if no pattern does."""
     for pattern in _PATTERNS:
         read = [matched(gold, pattern).answer for gold in golds]
         short = sum(answer is not None and not is_sentence(answer) for answer in read)
@@ -53,13 +53,13 @@ def proposed_pattern(golds: Sequence[str]) -> str | None:
 
 
 def behind(answer: str) -> str:
-    """Return the text after the last `####`, or all of it."""
+    """Return the text after the last `####`, or the whole text if it has no `####`."""
     return answer.rpartition("####")[2].strip()
 
 
 def worked(text: str, gold: str) -> str:
-    """Return a solution with its answer in a box: the text, or its steps before `####`, then the
-    gold."""
+    """Return a solution with its answer in a box: the text itself if it has a box; else its steps
+    before `####`, then the gold in a box."""
     if boxed(text) is not None:
         return text
     reasons, marked, _ = text.rpartition("####")
@@ -68,8 +68,8 @@ def worked(text: str, gold: str) -> str:
 
 
 def choices_of(row: Row, name: str = "choices") -> tuple[str, ...]:
-    """Return the choices in a column, stripped. The column is a list, an object whose keys are
-    letters, or either as JSON. UserError for anything else."""
+    """Return the choices in a column, stripped. The column holds a list, an object whose keys are
+    letters, or the JSON text of either. UserError for anything else."""
     value = row.get(name)
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
@@ -104,8 +104,9 @@ def verifier_of(golds: Sequence[str]) -> str:
 
 
 def are_texts(golds: Iterable[tuple[Row, str, Sequence[str]]]) -> bool:
-    """Return whether more golds can be read as texts of choices than as letters or indices.
-    UserError if nine in ten can be read as both, and in some row they mean different choices."""
+    """Return whether more golds equal the text of a choice than name a choice by letter or index.
+    UserError if nine in ten do both and, in some row, the text and the letter belong to different
+    choices."""
     count = labels = texts = 0
     ambiguous: list[UserError] = []
     for row, gold, choices in golds:
@@ -122,14 +123,14 @@ def are_texts(golds: Iterable[tuple[Row, str, Sequence[str]]]) -> bool:
 
 def letter_of(row: Row, choices: Sequence[str], gold: str, *, by_text: bool = False) -> str:
     """Return the letter of the choice that a gold names: by letter or index from 0 or, if
-    `by_text`, by its text. UserError if it names none."""
+    `by_text`, by its text. UserError if the gold names no choice."""
     same = _same(gold, choices) if by_text else []
     place = _place(behind(gold), len(choices)) if not by_text else same[0] if same else None
     letters, indices = f"A to {letter(len(choices) - 1)}", f"0 to {len(choices) - 1}"
     if place is None:
         raise UserError(
             f"{row.where} has a gold that is not one of its {len(choices)} choices.",
-            f"a letter, {letters}, or an index, {indices}",
+            f"give a letter, {letters}, or an index, {indices}",
         )
     if len(same) > 1:
         raise UserError(

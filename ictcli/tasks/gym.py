@@ -1,5 +1,5 @@
-"""Tasks `gym:NAME`: problems of a generator of reasoning-gym, drawn with one seed to train on and
-with another to hold out."""
+"""Tasks `gym:NAME`: problems drawn from a generator of reasoning-gym, with one seed for training
+and another for the held-out problems."""
 
 import re
 import sys
@@ -25,15 +25,15 @@ BY_HASH = (
 )
 """Generators of version 0.1.25 whose problems depend on Python's hash seed."""
 NUMBERS = "Reason step by step, and end with the answer as a number."
-"""Suffix of the question if all answers are numbers: the last number of a response is read."""
+"""Suffix of the question if all answers are numbers: a response's last number is its answer."""
 LINES = "Reason step by step, and end with a line that holds the answer alone."
 LAST_LINE = (
     r"(?is)\A(?:.*\\boxed\{(.*)\}|.*####[ ]*([^\n]*\S)|"
     r"(?:.*\n)?[ \t]*(?:\*\*)?(?:(?:the )?(?:final )?answer(?: is)?:[ *]*)?"
     r"([^\n]*?\S)(?:\*\*)?\s*\Z)"
 )
-"""Suffix of the question, and the answer pattern, if all answers are lines of text. It reads the
-last box, else the text after the last `####`, else the last line."""
+"""Suffix of the question, and the answer pattern, if all answers are lines of text. The pattern
+matches the last box, else the text after the last `####`, else the last line."""
 LEAST = 8
 """Smallest number of different problems to train on."""
 
@@ -102,8 +102,8 @@ def gym_task(name: str) -> Task:
 
 
 def _different(name: str, part: str, seed: int, size: int) -> Iterator[tuple[str, Problem]]:
-    """Yield the different problems of a seed, each with its key. UserError if the generator fails,
-    or if answers are not text."""
+    """Yield (key, problem) of the problems drawn with a seed, without repeats. UserError if the
+    generator fails, or if answers are not text."""
     from ictcli.rewards.gym import generator
 
     entries, seen = generator(name, seed, size), set[str]()

@@ -58,7 +58,7 @@ def files_alone() -> Generator[None]:
 
 def load(source: HubSource) -> Rows:
     """Return the rows of a hub data set, loaded by `datasets`, which caches them. A note names the
-    commit if it is not the pinned one. UserError if they cannot be loaded."""
+    commit if it is not the pinned one. UserError if the data set cannot be loaded."""
     if _stay.get():
         raise ElsewhereError(f"The data set {source.path} is on the hub, which is not used here.")
     try:
@@ -69,11 +69,11 @@ def load(source: HubSource) -> Rows:
     notes: tuple[str, ...] = ()
     if source.revision is None:
         notes = (
-            f"No revision of {source.path} is pinned: the newest was used, {used} "
-            "(hub.revision pins it).",
+            f"No revision of {source.path} is pinned: the newest, {used}, was used "
+            "(set hub.revision to pin it).",
         )
     elif used != source.revision and COMMIT.fullmatch(source.revision):
-        notes = (f"{source.path} has revision {used}, not {source.revision} as asked for.",)
+        notes = (f"{source.path} was loaded at revision {used}, not {source.revision}.",)
     rows = in_memory(
         source.path,
         (
@@ -88,8 +88,9 @@ def load(source: HubSource) -> Rows:
 
 
 def read_saved(name: str, split: str | None, usual: str) -> Rows:
-    """Return the rows of a folder that `save_to_disk` wrote: of `split`, or by default of the split
-    `usual` or the only one. UserError if there is no such split, or it cannot be read."""
+    """Return the rows of a folder that `save_to_disk` wrote: of the split `split`; if that is None,
+    of the only split or of the split `usual`. UserError if the split is missing or cannot be
+    read."""
     folder, library = Path(os.path.abspath(name)), _datasets()  # noqa: PTH100  # removes `..`
     source: dict[str, Any] = {"file": Path(name).name}
     try:
@@ -112,7 +113,7 @@ def read_saved(name: str, split: str | None, usual: str) -> Rows:
         digest = hashlib.sha256()
         for file in (Path(os.path.abspath(part["filename"])) for part in data.cache_files):  # noqa: PTH100
             if not file.is_relative_to(folder):
-                raise UserError(f"{name} names {file}, outside of it.", "save it again")
+                raise UserError(f"{name} refers to {file}, outside of it.", "save it again")
             with file.open("rb") as opened:
                 hashlib.file_digest(opened, lambda: digest)
         batches = iter(data.with_format("arrow").iter(BATCH))
@@ -144,8 +145,7 @@ def _commit(data: Any) -> str | None:
 
 
 def _datasets() -> Any:
-    """Return the library `datasets`. Without a terminal it shows no progress bars and no
-    warnings."""
+    """Return the library `datasets`; without a terminal, it shows no progress bars or warnings."""
     import datasets  # pyright: ignore[reportMissingTypeStubs]
     import huggingface_hub.utils as hub
 
@@ -164,7 +164,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _refusal(source: HubSource, error: Exception) -> UserError:
-    """Return the error for a data set that cannot be loaded, without quoting rows of gated ones."""
+    """Return the error for a data set that cannot be loaded. Rows of gated data are not quoted."""
     path, text = source.path, str(error)
     kinds = {base.__name__ for link in _causes(error) for base in type(link).__mro__}
     instead = "give its rows in a file: data=FILE.jsonl, or task=FILE.jsonl"
@@ -174,7 +174,7 @@ def _refusal(source: HubSource, error: Exception) -> UserError:
     if unreachable or text.startswith("Couldn't find cache"):
         why = "the connection to the hub broke" if answers() else silence()
         message = f"The data set {path} is not in the cache, and {why}."
-        hint = f"the same command with a network saves it in the cache; or {instead}"
+        hint = f"with a network, the same command downloads it; or {instead}"
     elif revision:
         message = f"The data set {path} has no revision {source.revision}."
         hint = f"hub.revision is a commit of {source.page}/commits, a branch or a tag"
@@ -182,7 +182,7 @@ def _refusal(source: HubSource, error: Exception) -> UserError:
         message = f"The data set {path} is gated: you have to accept its terms first."
         hint = f"accept them on {source.page} and log in with `hf auth login`, or {instead}"
     elif missing:
-        message = f"The hub has no data set {path}, or none that is open to you."
+        message = f"The hub has no data set {path}, or you have no access to it."
         hint = f"look at {source.page}, or {instead}"
     else:
         reason = type(error).__name__ if source.gated else reason_of(error)

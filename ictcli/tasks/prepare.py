@@ -1,4 +1,4 @@
-"""The problems of a recipe: trained on, held out or left out; and the examples of the prompt."""
+"""The problems of a recipe (to train on, held out, left out) and the examples in its prompt."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ from ictcli.text import middle_cut, one_line
 from ictcli.types import Problem
 
 SHOWN = 40
-"""Most characters of a gold that a note shows."""
+"""Number of characters of a gold that a note shows."""
 PRECISE = 100
 """With fewer held-out problems than this, a note says how more can be held out."""
 
@@ -30,7 +30,7 @@ PRECISE = 100
 def task_of(recipe: Recipe) -> Task:
     """Return the task of a recipe, with its verifier, held-out problems and examples of the prompt;
     held-out problems and examples are not trained on. The task depends only on the recipe and the
-    data. UserError if these do not fit together."""
+    data. UserError if the recipe and the data do not fit together."""
     task = task_alone(recipe)
     if recipe.eval.bench is not None:
         task = _with_benchmark(recipe, task)
@@ -42,7 +42,7 @@ def task_of(recipe: Recipe) -> Task:
     if task.held or recipe.prompt.examples or recipe.sft.data:
         asked = recipe.eval.skip + recipe.eval.problems
         held = {key_of(p.prompt) for p in task.held or task.heldout(max(asked, GENERATED))}
-    task = _without(task, held, "held_out", "held-out problems, white space and case aside")
+    task = _without(task, held, "held_out", "held-out problems (ignoring case and white space)")
     if task.train and (is_custom(recipe.task) or recipe.data):
         verify = task.domain.verify
         judged = f", judged by the verifier {verify.name}" if isinstance(verify, Verifier) else ""
@@ -51,8 +51,8 @@ def task_of(recipe: Recipe) -> Task:
         note += f"golds are read as {listed(golds)}."
         task = replace(task, notes=(note, *task.notes))
     if left := recipe.left_out:
-        note = f"{listed(left)} of the recipe are for its own task and are left out; type those "
-        task = replace(task, notes=(f"{note}that you want.", *task.notes))
+        note = f"{listed(left)} of the recipe are for its own task and are ignored; to keep one, "
+        task = replace(task, notes=(f"{note}set it on the command line.", *task.notes))
     examples = _examples(recipe, task, held)
     task = replace(task, prompt=recipe.prompt.model_copy(update={"examples": examples}))
     shown = {key_of(example.prompt) for example in examples}
@@ -100,8 +100,8 @@ def check_columns(
 
 
 def try_functions(recipe: Recipe, task: Task) -> None:
-    """Judge a first problem by each function that the user wrote, before a model is loaded.
-    UserError if a function raises on the gold, on the gold in a box and on the solution."""
+    """Let each function that the user wrote judge a first problem, before a model is loaded.
+    UserError if a function raises for the gold, for the gold in a box and also for the solution."""
     name, domain = task.exam
     problems = task.train[:1] or task.batch(recipe.seed, 1, 1)
     functions = [task.domain.verify, *map(find_verifier, recipe.reward.functions)]
@@ -119,13 +119,13 @@ def try_functions(recipe: Recipe, task: Task) -> None:
             reason = "" if domain.private else f": {verdicts[0].reason.removeprefix(FAILED)}"
             raise UserError(
                 f"The function {name_of(function)} fails on the first problem of {name}{reason}.",
-                "fix it, then type the same command",
+                "fix the function, then repeat the command",
             )
 
 
 def _with_benchmark(recipe: Recipe, task: Task) -> Task:
-    """Return the task with the problems of `eval.bench` held out. If these are the user's own data,
-    their prompts are like the task's, and the verifier is the recipe's if it names one."""
+    """Return the task with the problems of `eval.bench` held out. If `eval.bench` is the user's own
+    data, its prompts have the form of the task's, and the recipe's verifier, if any, judges."""
     settings, name = recipe.eval, recipe.eval.bench or ""
     judge = (settings.verifier or recipe.reward.verifier) if is_custom(name) else None
     columns = settings.columns, settings.hub, recipe.columns
@@ -138,13 +138,13 @@ def _with_benchmark(recipe: Recipe, task: Task) -> Task:
 
 
 def task_alone(recipe: Recipe) -> Task:
-    """Return the task that a recipe names, with its verifier. Of the user's own data a part is held
-    out, unless there is an `eval.bench`."""
+    """Return the task that a recipe names, with its verifier. A part of the user's own data is held
+    out, unless `eval.bench` is set."""
     splits, holdout = holds_out(recipe), recipe.eval.holdout
     if not splits and holdout != HOLDOUT:
         raise UserError(
-            "eval.holdout needs a data set of your own, without eval.bench.",
-            "leave it out",
+            "eval.holdout is only for a data set of your own, used without eval.bench.",
+            "leave eval.holdout out",
         )
     task = find_task(
         recipe.task,
@@ -158,7 +158,7 @@ def task_alone(recipe: Recipe) -> Task:
         raise UserError(
             f"The data set {recipe.data_name} is too small for eval.holdout: "
             f"{len(task.train) + len(task.held)} problems.",
-            "a smaller eval.holdout holds more out, eval.bench=FILE evaluates on a file",
+            "a smaller eval.holdout holds out more; or eval.bench=FILE evaluates on a file",
         )
     return replace(task, domain=_judged(task.domain, recipe))
 
@@ -204,8 +204,8 @@ def examples_of(task: Task) -> dict[str, Any]:
 
 
 def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task:
-    """Return the task without the training problems that have these keys, and with a note of their
-    number, which calls them `words`."""
+    """Return the task without the training problems that have these keys. A note gives their
+    number; `words` says what they are."""
     if not keys:
         return task
     left = tuple(p for p in task.train if key_of(p.prompt) not in keys)
@@ -235,7 +235,7 @@ def _heldout_notes(recipe: Recipe, task: Task) -> Iterator[str]:
     judges = name_of(domain.verify), name_of(task.domain.verify)
     if listed and judges[0] != judges[1] and not recipe.eval.verifier:
         note = f"{name} is judged by the verifier {judges[0]}, and {recipe.data_name} by "
-        yield note + f"{judges[1]}; eval.verifier=NAME sets that of {name}."
+        yield note + f"{judges[1]}; eval.verifier=NAME sets it for {name}."
     if held > wanted and (listed or holds_out(recipe)):
         note = f"{wanted:,} of the {held:,} held-out problems of {name} are evaluated on; "
         yield note + f"eval.problems={held} evaluates on all."
@@ -267,24 +267,24 @@ def _examples(recipe: Recipe, task: Task, held: Collection[str]) -> tuple[Exampl
     for number, example in enumerate(examples, 1):
         if key_of(example.prompt) in held:
             raise UserError(
-                f"Example {number} of prompt.examples is a held-out problem.", "take another"
+                f"Example {number} of prompt.examples is a held-out problem.", "use another"
             )
     return examples
 
 
 def _draw_examples(task: Task, n: int, seed: int) -> tuple[Example, ...]:
     """Return n training problems with their worked responses, always the same for a seed. UserError
-    if there are too few."""
+    if too few have a worked response."""
     solved = [problem for problem in task.train if problem.solution]
     if not solved:
         raise UserError(
             f"The task {task.name} has no worked responses to show as examples.",
-            "prompt.examples = a file with a prompt and a response a row",
+            "set prompt.examples to a file with a prompt and a response in each row",
         )
     if len(solved) <= n:
         raise UserError(
-            f"The task {task.name} has {len(solved)} problems to train on, and prompt.shots = {n} "
-            "would take them all.",
+            f"The task {task.name} has {len(solved)} problems with a worked response, and "
+            f"prompt.shots = {n} would use them all.",
             "lower prompt.shots",
         )
     order = generator(seed, "shots").permutation(len(solved))[:n]

@@ -14,7 +14,7 @@ Template = Literal["chat", "none", "own"]
 BATCH = 1000
 """Number of texts per call of the tokenizer."""
 PROBE = 16
-"""Characters of a prompt that are tokenized to find the tokens that the tokenizer adds in front."""
+"""Number of characters tokenized to find the special tokens that are put before a text."""
 
 
 def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Template:
@@ -23,14 +23,14 @@ def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Tem
     has_template = bool(getattr(tokenizer, "chat_template", None))
     if settings.template == "chat" and not has_template:
         raise UserError(
-            "The model's tokenizer has no chat template.", "prompt.template=none leaves it out"
+            "The model's tokenizer has no chat template.", "prompt.template=none prompts without it"
         )
     own, without = settings.template not in TEMPLATES, settings.template == "none"
     if not own and not without and has_template and domain.words:
         return "chat"
     if settings.template_arguments:
         key = "prompt.template_args" if settings.thinking is None else "prompt.thinking"
-        why = "these prompts do without it" if has_template else "the model has none"
+        why = "these prompts do not use it" if has_template else "the model has none"
         raise UserError(
             f"{key} is an argument of the chat template, and {why}.",
             f"leave {key} out",
@@ -49,10 +49,11 @@ def render(
     template.
 
     In a chat template, each example is a user turn and an assistant turn, and the messages of a
-    conversation are turns. Otherwise an example is text followed by an empty line. The system
-    message is `settings.system` or else the conversation's. A beginning-of-text token in any text
-    is moved to the front; with a chat template, which writes its own, it is removed. A `response`
-    is added as the assistant's last turn, with the end of the turn (only in a chat template)."""
+    conversation are turns. Without a chat template, each example is plain text followed by an empty
+    line. The system message is `settings.system` or else the conversation's. A beginning-of-text
+    token in any text is moved to the front; with a chat template, which writes its own, it is
+    removed. A `response` (only with a chat template) is added as the assistant's last turn, with
+    the end of that turn."""
     template = template_of(tokenizer, domain, settings)
     default = "" if template == "own" else domain.suffix
     suffix = default if settings.suffix is None else settings.suffix
@@ -93,9 +94,9 @@ def tokens_of(
 ) -> tuple[str, list[int]]:
     """Return the prompt as text, and its token ids.
 
-    A chat template writes all special tokens. Any other prompt begins with those that the tokenizer
-    puts before a text, unless the text begins with them already. Tokens that the tokenizer puts
-    after a text are left out, since the response follows."""
+    A chat template writes all special tokens. Any other prompt begins with the special tokens that
+    the tokenizer puts before a text, unless the text begins with them already. Tokens that the
+    tokenizer puts after a text are left out, since the response follows."""
     text = render(tokenizer, problem, domain, settings)
     chat = template_of(tokenizer, domain, settings) == "chat"
     return text, next(_tokens(tokenizer, [text], chat=chat))
@@ -125,7 +126,7 @@ def _tokens(tokenizer: Any, texts: Sequence[str], *, chat: bool) -> Iterator[lis
 
 
 def batched_ids(tokenizer: Any, texts: Sequence[str]) -> Iterator[list[int]]:
-    """Yield the token ids of each text without special tokens, for `BATCH` texts per tokenizer
+    """Yield the token ids of each text, without special tokens, `BATCH` texts per tokenizer
     call."""
     for first in range(0, len(texts), BATCH):
         batch = list(texts[first : first + BATCH])
@@ -154,13 +155,13 @@ def encode(
     settings: PromptSettings,
     max_tokens: int,
 ) -> list[list[int]]:
-    """Return the prompt's token ids per problem. UserError if a prompt is empty, or if it and
-    `max_tokens` exceed the context."""
+    """Return the prompt's token ids per problem. UserError if a prompt has no tokens, or if its
+    tokens and `max_tokens` together exceed the context."""
     ids = list(all_tokens(engine.tokenizer, problems, domain, settings))
     for problem, tokens in zip(problems, ids, strict=True):
         if not tokens:
             raise UserError(
-                f"The model's tokenizer makes no tokens of the prompt of problem {problem.id}.",
+                f"The model's tokenizer turns the prompt of problem {problem.id} into no tokens.",
                 "use a model that reads such text, or other data",
             )
         if len(tokens) >= engine.context:

@@ -28,16 +28,16 @@ def register_task(name: str, about: str | None = None) -> Callable[[T], T]:
     """Return a decorator that registers a builder: a function that returns a task, called when the
     task is used. `about` describes the task in a line, if the function has no docstring.
 
-    The function may have these parameters, which the recipe sets: `data`, a file, a folder that
-    `datasets` saved or `hub:owner/name` to use instead of the task's data (None: the task's);
-    `columns`, the names of its columns; `hub`, which part of it to use; `verify`, the verifier
-    (None: the task's); `holdout`: one problem in `holdout` is held out (None: none is)."""
+    The function may have any of these parameters, which the recipe sets: `data`, a file, a folder
+    that `datasets` saved or `hub:owner/name` (None: the task's data); `columns`, the column names
+    in `data`; `hub`, the config, split and revision of `data`; `verify`, the verifier (None: the
+    task's); `holdout`: one problem in `holdout` is held out (None: no problem is)."""
     return partial(_register, TASKS, name, about)
 
 
 def register_benchmark(name: str, about: str | None = None) -> Callable[[T], T]:
-    """Return a decorator that registers a builder of a benchmark, as `register_task` does. If it
-    has a parameter `data`, this is a file to use instead of the benchmark's data, or None."""
+    """Return a decorator that registers a builder of a benchmark, as `register_task` does. The
+    builder may have a parameter `data`: a file to use instead of the benchmark's data, or None."""
     return partial(_register, BENCHMARKS, name, about)
 
 
@@ -56,16 +56,16 @@ def find_task(
     hub: HubSettings | None = None,
     holdout: int | None = HOLDOUT,
 ) -> Task:
-    """Return the task of that name, or one with the problems of a custom data set (`tasks.custom`),
-    read by `columns` and `hub`.
+    """Return the task of that name. If the name is that of a custom data set (`tasks.custom`),
+    return a task with its problems; `columns` and `hub` say how to read them.
 
     `reward` names a verifier to use instead of the task's. `data` is a custom data set to use
     instead of the task's data, with the same columns or those that `columns` names. One problem in
-    `holdout` of a custom data set is held out. UserError if there is no such task, or no data."""
+    `holdout` of a custom data set is held out. UserError if there is no such task or data set."""
     verify = None if reward is None else find_verifier(reward)
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
-        _refuse(f"{name} is a data set", {"data": data})
+        _refuse(f"{name} is itself a data set", {"data": data})
         return split_task(name, read_custom(name, columns, hub), verify, holdout)
     build = partial(gym_task, name) if is_gym(name) else _builder("task", name, TASKS)
     if data is None:
@@ -90,14 +90,14 @@ def find_benchmark(
     usual: ColumnSettings | None = None,
     reward: str | None = None,
 ) -> Benchmark:
-    """Return the benchmark of that name, or else one with the held-out problems of the task of that
-    name, or with the problems of a custom data set (see `find_task`). `data` is a file with the
-    same columns to use instead of the benchmark's data. For a custom data set, `usual` names
-    columns to use if they are there, and `reward` the verifier. UserError if there is no benchmark,
-    or no data."""
+    """Return the benchmark of that name; else a benchmark with the held-out problems of the task of
+    that name, or with the problems of a custom data set (see `find_task`). `data` is a file that
+    replaces the benchmark's data and has the same columns. For a custom data set, `usual` names
+    columns to use if present, and `reward` the verifier. UserError if there is no such benchmark or
+    data."""
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
-        _refuse(f"{name} is a data set", {"data": data})
+        _refuse(f"{name} is itself a data set", {"data": data})
         verify = None if reward is None else find_verifier(reward)
         return listed(name, read_custom(name, columns, hub, "test", usual), verify)
     _refuse(f"the benchmark {name} has its own data", _set_keys(columns, hub))
@@ -120,12 +120,12 @@ def _set_keys(columns: ColumnSettings, hub: HubSettings) -> dict[str, str]:
 
 
 def _refuse(why: str, settings: Mapping[str, str | None]) -> None:
-    """Raise UserError if one of these settings, which only custom data sets have, is set."""
+    """Raise UserError, with the reason `why`, if one of these settings is set."""
     for key, value in settings.items():
         if value is not None:
             raise UserError(
-                f"{key} = {value} is for custom data sets, and {why}.",
-                "task=FILE instead of data=FILE allows it, or leave the key out",
+                f"{key} = {value} cannot be used: {why}.",
+                f"leave {key} out, or use your own data: task=FILE",
             )
 
 
@@ -135,15 +135,15 @@ def _builder(kind: str, name: str, known: Mapping[str, Any]) -> Callable[..., An
     if Path(name).exists():
         raise UserError(
             f"{name} is a file or folder that ictcli cannot read.",
-            f"give {KINDS}, or a folder of `save_to_disk` of datasets",
+            f"give {KINDS}, or a folder that `Dataset.save_to_disk` wrote",
         )
-    more = f"the path of {KINDS}, a folder of `save_to_disk`, hub:owner/name, or gym:NAME"
+    more = f"the path of {KINDS}, a folder that `datasets` saved, hub:owner/name, or gym:NAME"
     raise unknown(kind, name, known, f"the {kind}s are: {', '.join(sorted(known))}, {more}")
 
 
 def _build(name: str, build: Callable[..., Any], kind: type[R], **arguments: Any) -> R:
-    """Call a builder with those arguments that are parameters of it. UserError if it has no
-    parameter for data that the user set, or if it does not return a `kind`."""
+    """Call a builder with those arguments that are parameters of it. UserError if the user set
+    `data`, `columns` or `hub` and the builder has no such parameter, or if it returns no `kind`."""
     parameters = inspect.signature(build).parameters
     for key in {"data", "columns", "hub"} - parameters.keys():
         if arguments.get(key) not in UNSET:
@@ -152,7 +152,7 @@ def _build(name: str, build: Callable[..., Any], kind: type[R], **arguments: Any
     if not isinstance(built, kind):
         raise UserError(
             f"The builder of {name} returned {built!r:.80}, not a {kind.__name__}.",
-            "docs/extending.md shows one",
+            "docs/extending.md shows a builder",
         )
     return built
 

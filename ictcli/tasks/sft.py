@@ -27,7 +27,7 @@ from ictcli.tasks.task import Domain
 from ictcli.types import Problem, Rollouts
 
 RESPONSES = ("response", "completion", "solution")
-"""Usual names of the column with the response, for rows without a conversation that has it."""
+"""Usual names of the response's column, for rows whose response is not in a conversation."""
 STAND_IN = "\ufffc"
 """Placeholder for a response, to find what a chat template writes after it."""
 _NAME = r"[\w:]{0,16}(?:think|thought|reason)\w{0,16}"
@@ -42,16 +42,16 @@ def read_examples(
 ) -> tuple[list[Problem], tuple[str, ...]]:
     """Return the examples of a custom data set, each a problem with its `solution`, and notes.
 
-    Columns are as in `read_custom`. The response is the text of the named column, of the
-    assistant's last message or of a column in `RESPONSES`; if there is none, the gold in a box.
-    Rows without a response are left out; if they are more than `MOST_LOST`, UserError for the first
-    of them. UserError, too, if a named column is missing."""
+    Columns are as in `read_custom`. The response is the text of the named column, else of the
+    assistant's last message, else of a column in `RESPONSES`, else the gold in a box. Rows without
+    a response are left out; if they are more than `MOST_LOST`, UserError for the first of them.
+    Also UserError if a named column is missing."""
     try:
         rows = read_rows(name, hub)
         reader = reader_of(name, rows, columns, usual, "response", (*RESPONSES, *GOLDS))
         return read_each(partial(_example, reader), rows)
     except UserError as error:  # its hint names columns.*, here sft.columns.*
-        hint = re.sub(r"\b(?:columns|hub)\.", r"sft.\g<0>", error.hint)
+        hint = re.sub(r"(?<![\w.])(?:columns|hub)\.", r"sft.\g<0>", error.hint)
         raise UserError(error.message, hint) from error
 
 
@@ -75,8 +75,8 @@ def _example(reader: Reader, row: Row) -> Problem:
 
 
 def in_form(examples: Sequence[Problem], domain: Domain) -> list[Problem]:
-    """Return the examples without their golds. A response that was made from the gold is written in
-    the first of three forms that the domain reads as right: as it is, the gold alone, `Answer: 12`.
+    """Return the examples without their golds. If responses were made from golds, they are written
+    in the first of these forms that is judged correct: unchanged, the gold, `Answer: GOLD`.
     """
     forms = ("{response}", "{gold}", "Answer: {gold}")
 
@@ -120,8 +120,8 @@ def response_ids(
 def _response(
     tokenizer: Any, example: Problem, prompt: str, domain: Domain, settings: PromptSettings
 ) -> str:
-    """Return the text to train on after the prompt. Without a chat template, the response is placed
-    as in the examples of a prompt."""
+    """Return the text to train on after the prompt. Without a chat template, the prompt and the
+    response are separated as in the prompt's examples."""
     template, response = template_of(tokenizer, domain, settings), example.solution
     if template == "chat":
         closed = partial(render, tokenizer, example, domain, settings)
@@ -133,9 +133,10 @@ def _response(
 def closed_by(prompt: str, response: str, closed: Callable[[str], str]) -> str:
     """Return what a chat template writes after the prompt if the assistant gives this response.
 
-    `closed` renders the conversation with a response and its end. If the prompt ends with a tag
-    that opens a thought (R1's `<think>`), the response continues the thought or else closes it
-    first. If the template drops the thoughts of a response, they are kept for training."""
+    `closed` renders the conversation with a response and the end of that turn. If the prompt ends
+    with a tag that opens a thought (R1's `<think>`), the response continues that thought, or the
+    thought is closed before the response. Thoughts of a response that the template drops are
+    kept."""
     last = LAST_TAG.search(prompt)
     opens = last is not None and last["slash"] == ""
     if last and not opens:  # after an empty thought, drop the response's thought
@@ -162,7 +163,7 @@ def _words(text: str) -> str:
 def given_rollouts(
     engine: Engine, examples: Sequence[Problem], domain: Domain, settings: PromptSettings
 ) -> Rollouts:
-    """Return rollouts in which the responses are those of examples, one per prompt."""
+    """Return rollouts whose responses are those of the examples, one per prompt."""
     prompts = tuple(map(tuple, all_tokens(engine.tokenizer, examples, domain, settings)))
     responses = list(response_ids(engine, examples, domain, settings))
     lengths = np.array([*map(len, responses)], dtype=np.int32)

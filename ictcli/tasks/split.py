@@ -28,7 +28,7 @@ class ProblemSet:
     verifier: str
     """Name of the verifier that fits the golds."""
     lost: int = 0
-    """Number of rows left out, as they cannot be read."""
+    """Number of rows left out because they cannot be read."""
 
 
 def key_of(prompt: str) -> str:
@@ -38,7 +38,7 @@ def key_of(prompt: str) -> str:
 
 
 def is_heldout(prompt: str, holdout: int = HOLDOUT) -> bool:
-    """Return whether a prompt is held out: by its key, one prompt in `holdout` is."""
+    """Return whether a prompt is held out. Its key decides; about one prompt in `holdout` is."""
     return int(key_of(prompt)[:8], 16) % holdout == 0
 
 
@@ -56,9 +56,10 @@ def digest_of(problems: Sequence[Problem], *, solutions: bool = False) -> str:
 def split_task(
     name: str, data: ProblemSet, verify: Verifier | None = None, holdout: int | None = HOLDOUT
 ) -> Task:
-    """Return a task with these problems, of which one in `holdout` is held out by its key (None:
-    none is). If held-out problems repeat a question, only the first is kept, since intervals
-    assume different questions. `verify` replaces the verifier. UserError if no gold can be read."""
+    """Return a task with these problems, of which one in `holdout` is held out (see `is_heldout`;
+    None: no problem is). If held-out problems repeat a question, only the first is kept, since
+    confidence intervals assume different questions. `verify` replaces the data's verifier.
+    UserError if no gold can be read."""
     verify = verify or find_verifier(data.verifier)
     kept, notes = _readable(name, data, verify)
     train: list[Problem] = []
@@ -88,8 +89,8 @@ def split_task(
 def listed(
     name: str, data: ProblemSet, verify: Verifier | None = None, *, private: bool = False
 ) -> Benchmark:
-    """Return a benchmark with these problems. `verify` replaces the verifier. UserError if it can
-    read no gold."""
+    """Return a benchmark with these problems. `verify` replaces the data's verifier. UserError if
+    the verifier can read no gold."""
     verify = verify or find_verifier(data.verifier)
     kept, notes = _readable(name, data, verify)
     domain = Domain(verify, BOXED, private=private)
@@ -105,8 +106,8 @@ def _data_name(name: str, source: Mapping[str, Any]) -> str:
 def _readable(
     name: str, data: ProblemSet, verify: Verifier
 ) -> tuple[list[Problem], tuple[str, ...]]:
-    """Return the problems whose golds the verifier can read, and the notes of the data with one on
-    the problems left out. UserError if none is left."""
+    """Return the problems whose golds the verifier can read, and notes: those of the data, and one
+    that counts the problems left out. UserError if no problem is left."""
     problems, name = data.problems, _data_name(name, data.rows.source)
     golds = dict.fromkeys(gold for problem in problems for gold in problem.golds)
     readable = {gold: verify.readable(gold) for gold in golds}
@@ -120,8 +121,8 @@ def _readable(
         raise UserError(
             f"The verifier {verify.name} can read none of the golds of {name}. The first is "
             f"{middle_cut(problems[0].gold, 80)!r}.",
-            "columns.gold=NAME reads another column, columns.gold_pattern='answer is (.+?)[.]?$' "
-            "a part of it; reward=NAME sets another verifier",
+            "columns.gold=NAME uses another column; columns.gold_pattern='answer is (.+?)[.]?$' "
+            "uses a part of the gold; reward=NAME sets another verifier",
         )
     id_, gold = next(iter(out.items()))
     note = (
@@ -133,7 +134,8 @@ def _readable(
 
 def _sentences(name: str, golds: Sequence[str], verify: Verifier) -> list[str]:
     """Return the golds that are sentences, which verifiers of formulas cannot read. UserError if
-    they are more than a tenth; for the verifier `text`, only if a pattern reads answers in them."""
+    more than a tenth are sentences; for the verifier `text`, only if a pattern finds answers in
+    them."""
     sentences = [gold for gold in golds if is_sentence(gold)]
     as_words = verify.name == "text"
     if not verify.golds and not as_words:
@@ -144,11 +146,11 @@ def _sentences(name: str, golds: Sequence[str], verify: Verifier) -> list[str]:
     if pattern:
         first = next((text for text in sentences if matched(text, pattern).answer), first)
         answer = matched(first, pattern).answer
-        hint = f"columns.gold_pattern={shlex.quote(pattern)} reads {answer!r} in this one"
+        hint = f"columns.gold_pattern={shlex.quote(pattern)} finds {answer!r} in this gold"
     elif as_words:
         return []
     else:
-        hint = "columns.gold_pattern=PATTERN reads a part, reward.verifier=text compares the whole"
+        hint = "columns.gold_pattern=PATTERN uses a part; reward.verifier=text compares all words"
     raise UserError(
         f"{len(sentences):,} of {len(golds):,} different golds of {name} are sentences, not "
         f"answers. One is {middle_cut(first, 80)!r}.",

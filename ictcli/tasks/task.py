@@ -20,7 +20,7 @@ BOXED = "Please reason step by step, and put your final answer within \\boxed{}.
 
 @dataclass(frozen=True)
 class Domain:
-    """How problems of a kind are presented to a model, and how its answers are judged."""
+    """How problems of a kind are presented to a model, and how the model's answers are judged."""
 
     verify: Verifier | Judge
     suffix: str = ""
@@ -28,19 +28,19 @@ class Domain:
     words: bool = True
     """False: the prompt is raw text, without a chat template."""
     pattern: str | None = None
-    """Regular expression of the answer: the first group of its last match; None: the last box."""
+    """Regular expression of the answer: the first group of its last match. None: the last box."""
     limits: Limits = LIMITS
     """Time and memory limits for judging an answer."""
     private: bool = False
-    """Show and store questions and responses only on request: the data's terms forbid sharing
-    them."""
+    """Whether questions and responses are shown and stored only on request, as the data's terms
+    demand."""
 
     def judge(
         self, problems: Sequence[Problem], responses: Sequence[str], by: Verifier | None = None
     ) -> list[Verdict]:
-        """Return a verdict per response. `responses` has the same number for each problem, in the
-        order of the problems. `by` is a verifier that judges whole responses instead of the
-        domain's."""
+        """Return a verdict per response. `responses` holds the same number of responses for each
+        problem, in the order of the problems. `by` replaces the verifier and judges whole
+        responses."""
         n = len(responses) // max(len(problems), 1)
         verifier = as_verifier(by or self.verify)
         counts = [1 if verifier.in_groups else len(problem.golds) for problem in problems]
@@ -86,15 +86,15 @@ class Task:
     source: dict[str, Any] = field(default_factory=dict[str, Any])
     """Source of the data: path, config, split and revision, or file and sha256."""
     notes: tuple[str, ...] = ()
-    """Messages to the user: problems left out, a revision other than the pinned one."""
+    """Messages to the user, for example on problems left out."""
     examined: tuple[str, Domain] | None = None
-    """Name and domain of the held-out problems, if they are not this task's."""
+    """Name and domain of the held-out problems, if they come from other data than the task's."""
     left_out: Mapping[str, int] = field(default_factory=dict[str, int])
     """Number of problems left out, by reason."""
     sft: tuple[Problem, ...] = ()
     """Examples to train on first: prompts with a `solution`, which is the response."""
     prompt: PromptSettings = field(default_factory=PromptSettings)
-    """The prompt settings, with the examples that are shown."""
+    """The prompt settings, with the examples that each prompt contains."""
 
     @property
     def exam(self) -> tuple[str, Domain]:
@@ -102,7 +102,7 @@ class Task:
         return self.examined or (self.name, self.domain)
 
     def batch(self, seed: int, step: int, n: int) -> list[Problem]:
-        """Return the n problems of a step, counted from 1."""
+        """Return the n problems of a training step; steps count from 1."""
         if self.draw:
             return self.draw(Random(seed_of(seed, "problems", step)), n)
         return shuffled_batch(self.train, seed, step, n)
@@ -121,7 +121,7 @@ class Shots:
     source: str
     """Name of the data set of the examples."""
     examples: Callable[[str | None], list[Example]]
-    """Returns all examples in a file, or on the hub for None."""
+    """Returns all examples of a file; for None, those of the data set on the hub."""
     template: str
     pattern: str
 
@@ -143,8 +143,8 @@ class Benchmark:
 
 
 def is_set_aside(text: str) -> bool:
-    """Return whether a built-in task holds out a problem: one in sixteen, by its text's
-    checksum."""
+    """Return whether a built-in task holds out the problem with this text. The text's checksum
+    selects one problem in sixteen."""
     return zlib.crc32(text.encode()) % 16 == 0
 
 

@@ -1,4 +1,4 @@
-"""Leaving out problems that are too long for a model, or of which its tokenizer loses
+"""Leaving out problems that are too long for a model, or in which its tokenizer loses
 characters."""
 
 import unicodedata
@@ -19,15 +19,15 @@ from ictcli.text import folded, middle_cut
 from ictcli.types import Problem
 
 CHECKED = 2000
-"""Most prompts of a data set that are checked for lost characters."""
+"""Number of prompts of a data set that are checked for lost characters."""
 SHOWN, LONGEST = 5, 30
-"""Most words with lost characters that a note shows, and most characters of each."""
+"""Limits of a note: words with lost characters, and characters of each word."""
 METASPACE = "\u2581"
 """A space, as some tokenizers write it."""
 
 
 def lost_of(tokenizer: Any, texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the texts of which the tokenizer loses characters, each with decode(encode(text)).
+    """Return the texts in which the tokenizer loses characters, each with decode(encode(text)).
 
     Tokenizers may change case, white space, invisible characters and the compatible forms of a
     character (NFKC): such a change is not a loss."""
@@ -52,10 +52,10 @@ def _characters(text: str) -> Counter[str]:
 
 
 def usable(engine: Engine, task: Task, recipe: Recipe) -> Task:
-    """Return the task without questions of which the tokenizer loses characters, problems whose
-    prompts are longer than `prompt.max_tokens`, and examples of `sft.data` that do not fit
-    (`fitted_examples`), and with notes of their numbers. UserError if more than `MOST_LOST` of the
-    questions cannot be read, or if no problem is left to train on."""
+    """Return the task without questions in which the tokenizer loses characters, without prompts
+    longer than `prompt.max_tokens`, and without examples of `sft.data` that do not fit
+    (`fitted_examples`). Notes give the numbers left out. UserError if more than `MOST_LOST` of the
+    questions lose characters, or if no problem is left to train on."""
     drawn = task.held or tuple(task.heldout(recipe.eval.skip + recipe.eval.problems))
     left_out, notes = dict(task.left_out), list(task.notes)
     kept: list[tuple[Problem, ...]] = []
@@ -83,7 +83,7 @@ def usable(engine: Engine, task: Task, recipe: Recipe) -> Task:
         raise UserError(
             f"Every prompt of {task.name} is longer than prompt.max_tokens = "
             f"{task.prompt.max_tokens}.",
-            "raise it, or show fewer examples",
+            "raise prompt.max_tokens, or use fewer examples in the prompt",
         )
     notes += unread_notes(engine, train, task.domain, task.prompt)
     if task.examined or not train:
@@ -95,22 +95,22 @@ def usable(engine: Engine, task: Task, recipe: Recipe) -> Task:
 def readable(
     tokenizer: Any, problems: tuple[Problem, ...], domain: Domain, kind: str
 ) -> tuple[tuple[Problem, ...], list[str]]:
-    """Return the problems without lost characters in the question, and a note on the others. Only
-    the first `CHECKED` questions are checked, unless one of them loses characters. UserError if
-    more than `MOST_LOST` of the questions do."""
+    """Return the problems whose questions lose no characters, and a note on the others. Questions
+    after the first `CHECKED` are checked only if one of the first loses characters. UserError if
+    more than `MOST_LOST` of the questions lose characters."""
     questions = [problem.prompt for problem in problems]
     lost = lost_of(tokenizer, questions[:CHECKED])
     lost += lost_of(tokenizer, questions[CHECKED:]) if lost else []
     if not lost:
         return problems, []
     note = (
-        f"The model's tokenizer loses characters of {len(lost):,} of {len(problems):,} {kind}"
+        f"The model's tokenizer loses characters in {len(lost):,} of {len(problems):,} {kind}"
         f"questions{_words(lost, domain)}."
     )
     if len(lost) > MOST_LOST * len(problems):
         raise UserError(
-            f"{note} Nothing is learned from what the model cannot read.",
-            "use a model that reads such text, or other data; a tenth may be left out",
+            f"{note} A model learns nothing from text that it cannot read.",
+            "use a model that reads such text, or other data; at most a tenth may be left out",
         )
     texts = dict(lost)
     kept = tuple(problem for problem in problems if problem.prompt not in texts)
@@ -118,9 +118,9 @@ def readable(
 
 
 def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
-    """Return the task without examples of which the tokenizer loses characters, or whose response
-    is longer than `max_tokens` or than the context allows, and with a note of their number.
-    UserError if they are more than `MOST_LOST`."""
+    """Return the task without examples in which the tokenizer loses characters, or whose response
+    is longer than `max_tokens` or than the context allows. A note gives their number. UserError if
+    they are more than `MOST_LOST` of the examples."""
     if not task.sft:
         return task
     prompts = all_tokens(engine.tokenizer, task.sft, task.domain, task.prompt)
@@ -139,8 +139,7 @@ def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
         return task
     words = (
         f"{out:,} of {len(task.sft):,} examples of sft.data do not fit: the tokenizer loses "
-        f"characters of theirs, or they have more tokens than max_tokens = {max_tokens} or the "
-        "context allow."
+        f"characters in them, or they exceed max_tokens = {max_tokens} or the context."
     )
     if out > MOST_LOST * len(task.sft):
         raise UserError(
@@ -155,20 +154,20 @@ def _words(lost: Iterable[tuple[str, str]], domain: Domain) -> str:
     counts = (Counter(text.split()) - Counter(read.split()) for text, read in lost)
     words = list(dict.fromkeys(word for count in counts for word in count))
     shown = ", ".join(f'"{middle_cut(word, LONGEST)}"' for word in words[:SHOWN])
-    return "" if domain.private else f": of {shown}{', ...' * (len(words) > SHOWN)}"
+    return "" if domain.private else f", for example in {shown}{', ...' * (len(words) > SHOWN)}"
 
 
 def unread_notes(
     engine: Engine, problems: Sequence[Problem], domain: Domain, settings: PromptSettings
 ) -> list[str]:
-    """Return a note if the tokenizer loses characters of some of the first `CHECKED` prompts."""
+    """Return a note if the tokenizer loses characters in any of the first `CHECKED` prompts."""
     tokenizer, checked = engine.tokenizer, problems[:CHECKED]
     texts = [render(tokenizer, problem, domain, settings) for problem in checked]
     lost = lost_of(tokenizer, texts)
     if not lost:
         return []
     return [
-        f"The model's tokenizer loses characters of {len(lost):,} of {len(checked):,} "
+        f"The model's tokenizer loses characters in {len(lost):,} of {len(checked):,} "
         f"prompts{_words(lost, domain)}. Use a model that reads such text, or leave these "
         "problems out; prompt.suffix= leaves out the line after each question."
     ]

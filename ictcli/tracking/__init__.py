@@ -39,8 +39,8 @@ class About:
 
 @dataclass
 class Tracker:
-    """Logs a run to one library, here through a run object like wandb's. `open_tracker(about)` in
-    the module named after the library returns the library's tracker."""
+    """Logs a run to one library. This class uses a run object like wandb's. `open_tracker(about)`
+    in the module named after the library returns the library's tracker."""
 
     run: Any
 
@@ -124,7 +124,7 @@ def where_to_look(name: str, run: Path) -> str:
 
     if mode() == "online":
         return f"the project {os.environ.get('WANDB_PROJECT', PROJECT)} of your wandb account"
-    return f"wandb sync {shell_word(run / 'wandb')}/offline-run-* uploads it"
+    return f"wandb sync {shell_word(run / 'wandb')}/offline-run-* uploads the run"
 
 
 def figures(prefix: str, line: RunRecord) -> dict[str, float]:

@@ -35,13 +35,13 @@ def test_what_was_judged_is_what_runs(tmp_path: Path, monkeypatch: pytest.Monkey
         mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
         py_compile.compile(str(evil), compiled, invalidation_mode=mode)
     file = read_run(run)
-    with refused(f"not run here as it is now: {plugin}."):
+    with refused(f"not run here in its present form: {plugin}."):
         load_recipe(file)
     gate.trust_all()
     plugins.source(plugin)
     with monkeypatch.context() as patch:
         patch.setattr(gate, "_now", gate.State(asks=True))
-        with refused(f"not run here as it is now: {neighbour}."):
+        with refused(f"not run here in its present form: {neighbour}."):
             load_recipe(file)
     plugins.source(neighbour)
     monkeypatch.setattr(gate, "_now", gate.State(asks=True))

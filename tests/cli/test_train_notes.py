@@ -43,7 +43,7 @@ def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_proble
     ended = ictcli.done(*own, "eval.problems=64", *more)
     assert ended.err.count("log:   tensorboard --logdir run/tensorboard\n") == 2
     for told in (
-        r'loses characters of \d of \d\d questions: of "What", "is", "',
+        r'loses characters in \d of \d\d questions, for example in "What", "is", "',
         "ict never selects tokens: with warmup = 3 all 1 steps train every",
         "held-out problems to evaluate on, not the 64",
         "next:  ictcli inspect run",
@@ -51,7 +51,7 @@ def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_proble
         assert re.search(told, ended.err)
     named = ("eval", tiny_model, "--bench", "rows.jsonl", "--n", "1", "max_tokens=4")
     evaluated = ictcli.run(*named, "prompt.suffix=", "--limit", "32")
-    assert "note: tied: The model's tokenizer loses characters of 2 of 32 prompts" in evaluated.err
+    assert "note: tied: The model's tokenizer loses characters in 2 of 32 prompts" in evaluated.err
 
 
 def test_lost_questions_are_left_out(ictcli: Processes, own: Small, tmp_path: Path) -> None:
@@ -59,9 +59,9 @@ def test_lost_questions_are_left_out(ictcli: Processes, own: Small, tmp_path: Pa
         lines = ["two plus three" + "!" * n for n in range(lost)]
         write(tmp_path, numbered(lines + [f"{n}+{n}=" for n in range(60)]))
         ended = ictcli.run(*own, "--run", f"run-{lost}")
-        assert "loses characters of" in ended.err and '"two", "plus", "three' in ended.err
+        assert "loses characters in" in ended.err and '"two", "plus", "three' in ended.err
         assert ended.code == (0 if lost == 1 else 2), ended.err
-    assert "Nothing is learned from what the model cannot read." in refusal(ended, 2)
+    assert "A model learns nothing from text that it cannot read." in refusal(ended, 2)
     data = json.loads((tmp_path / "run-1" / "environment.json").read_text())["data"]
     assert data["left_out"] in ({"unread": 1}, {"heldout_unread": 1})
     assert data["train"]["problems"] + data["heldout"]["problems"] <= 60

@@ -82,7 +82,7 @@ REFUSED = [
     (partial(read_values, " , ", "method", "--methods"), "--methods names no method"),
     (partial(design_of, Path(), "keep=0.1,0.2", "method.keep=0.3"), "keep is varied twice"),
     # runs that would not be their labels
-    (partial(specs_of, (Variant("ict a/b", "ict"), Variant("ict a=-b", "ict"))), "have the folder"),
+    (partial(specs_of, (Variant("ict a/b", "ict"), Variant("ict a=-b", "ict"))), "would share the"),
 ]
 
 
@@ -138,7 +138,7 @@ def test_contrasts_are_those_named_or_each_method_with_the_baseline() -> None:
         ({"contrast": "ict"}, "not of the form A:B"),
         ({"contrast": "ict:ict"}, "with itself"),
         ({"contrast": "ict:stapo"}, "'stapo'.* not one of the methods"),
-        ({"contrast": "ict:random", "sweep": swept}, "'ict', which is ict lr=1e-4 and ict"),
+        ({"contrast": "ict:random", "sweep": swept}, "'ict', which fits ict lr=1e-4 and ict"),
         ({"contrast": ","}, "names no pair"),
         ({"baseline": "dapo"}, "--baseline names 'dapo'"),
     ):

@@ -56,7 +56,7 @@ def test_seeds_may_begin_with_problems_of_their_own(tmp_path: Path) -> None:
     check_began(runs)
     data.write_text(data.read_text().replace("39", "49"))
     changed = "The problems to train on changed since"
-    with refused(changed, hint="restore it; or rm -r "):
+    with refused(changed, hint="undo the change; or remove"):
         check_began(runs)
     for spec in runs:
         (spec.folder / "summary.json").unlink()

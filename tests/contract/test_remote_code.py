@@ -62,9 +62,8 @@ def test_a_models_code_goes_by_place_and_content(
         make_engine(folder, trust_remote_code=True)
 
     gate.ask()
-    with refused(
-        "not run here as it is now", ".py", hint="read it; --trust runs it, now and later"
-    ):
+    hint = "read the code; --trust runs it, now and later"
+    with refused("not run here in its present form", ".py", hint=hint):
         load()
     assert not coded.ran()
     gate.note_typed(f"model {coded.folder}")

@@ -69,7 +69,7 @@ def test_a_line_that_was_changed_or_taken_out_is_named(
     raw[3:4] = [] if change is None else [change]
     path.write_text("\n".join(raw))
     before = path.read_bytes()
-    with pytest.raises(UserError, match=r"b\.jsonl, line [45] is not as this evaluation wrote it"):
+    with pytest.raises(UserError, match=r"b\.jsonl, line [45] is not what this evaluation wrote"):
         recover(path)
     assert path.read_bytes() == before
 
@@ -94,7 +94,7 @@ def test_a_last_line_that_is_not_ours_is_not_cut(tmp_path: Path, end: str) -> No
 def test_a_missing_sample_is_no_wrong_one() -> None:
     for rows, verdicts, words in ((10, 9, "9 verdicts, but 10"), (8, 10, "8 responses, but 10")):
         found = [Verdict("correct")] * verdicts
-        with pytest.raises(RunFailedError, match=f"{words} were asked for"):
+        with pytest.raises(RunFailedError, match=f"{words} were expected"):
             files.make_samples("b", PROBLEMS, N, rollouts(rows), [""] * 10, found, private=False)
 
 
@@ -138,7 +138,7 @@ def test_a_folder_of_other_files_is_refused_and_left_as_it_is(tmp_path: Path, na
     put(tmp_path, name)
     before = tree(tmp_path)
     for resume in (False, True):
-        with refused("is not that of an evaluation"):
+        with refused("holds no evaluation"):
             begin(tmp_path, resume=resume)
     assert tree(tmp_path) == before
 

@@ -112,7 +112,7 @@ def test_arguments_go_to_the_template_and_are_part_of_how_a_model_is_asked() -> 
     why = "prompt.thinking is an argument of the chat template, and "
     with refused(f"{why}the model has none", hint="leave prompt.thinking out"):
         asked(settings, None)
-    with refused(f"{why}these prompts do without it"):
+    with refused(f"{why}these prompts do not use it"):
         asked(settings.model_copy(update={"template": "none"}), template)
     for name in ("enable_thinking", "chat_template", "tokenize"):
         with pytest.raises(ValidationError, match=name):
@@ -140,10 +140,10 @@ def test_messages_before_the_question_tell_problems_apart() -> None:
 @pytest.mark.parametrize(
     ("messages", "words"),
     [
-        ([{"role": "user"}], "message 1 has no role or no content"),
-        ([{"role": "user", "content": [{"type": "image"}]}], "no content that is text"),
-        (say(assistant="4"), "asks nothing"),
-        (say(user="2+2?", system="4"), "asks nothing"),
+        ([{"role": "user"}], "has no role or no text as content in message 1"),
+        ([{"role": "user", "content": [{"type": "image"}]}], "no text as content"),
+        (say(assistant="4"), "has no question"),
+        (say(user="2+2?", system="4"), "has no question"),
         (say(user="2+2?"), "has no gold or answer"),
         ([], "has an empty messages"),
     ],

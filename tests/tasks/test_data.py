@@ -195,7 +195,7 @@ def test_a_row_is_known_by_its_first_line(
         ({**TWO, "choices": ["x"], "answer": 0}, "no list of choices", "2 to 26"),
         ({**TWO, "choices": ["x", ["y"]], "answer": 0}, "no list of choices", ""),
         ({"question": "a?", "answer": "A"}, "no list of choices", ""),
-        (TWO, "has no gold or answer", "each row needs one"),
+        (TWO, "has no gold or answer", "each row needs text"),
         ({**TWO, "answer": None}, "has an empty answer", "fill it in"),
         ({**TWO, "answer": math.inf}, "has an empty answer", ""),
     ],
@@ -208,7 +208,7 @@ def test_a_faulty_row_is_named(tmp_path: Path, row: dict[str, Any], words: str, 
 @pytest.mark.parametrize(
     ("file", "content", "words"),
     [
-        ("d.csv", "prompt,gold\na,1\n\nb,2,3\n", r"line 4 has 3 cells, and the header 2"),
+        ("d.csv", "prompt,gold\na,1\n\nb,2,3\n", r"line 4 has 3 cells, but the header 2"),
         ("d.csv", "prompt,gold\na,1\nb\n", "line 3 has no gold"),
         ("d.csv", 'prompt,gold\n"a"b,1\n', "line 2 is not CSV"),
         ("d.csv", "prompt,gold\n", "is empty"),
@@ -235,10 +235,10 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are(tmp_path: Path, 
     name = write(tmp_path, [{"frage": "a", "antwort": "1"}], kind)
     with refused(f"{name} has no column 'question'; it has frage, antwort."):
         find_benchmark(name, columns=ColumnSettings(prompt="question"))
-    told = "columns.prompt=frage columns.gold=antwort, or columns of the names prompt, question, "
+    told = "columns.prompt=frage columns.gold=antwort, or use the column names prompt, question, "
     with refused("the prompt or the gold; it has frage, antwort.", hint=told):
         find_benchmark(name)
-    told = "each row needs one, as text; it has frage, antwort; columns.gold=NAME names another"
+    told = "each row needs text there; this one has frage, antwort; columns.gold=NAME names another"
     with refused(f"rows.{kind}, ", " has no gold", hint=told):
         find_benchmark(name, columns=ColumnSettings(prompt="frage"))
 
@@ -246,12 +246,12 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are(tmp_path: Path, 
 @pytest.mark.parametrize("find", [find_task, find_benchmark])
 def test_what_has_data_of_its_own_takes_no_columns_and_no_other_data(find: Any) -> None:
     for name in ("gsm8k", "chain"):
-        with refused("columns.gold = x is for custom data sets"):
+        with refused("columns.gold = x cannot be used"):
             find(name, columns=ColumnSettings(gold="x"))
-        with refused("hub.split = x is for custom data sets"):
+        with refused("hub.split = x cannot be used"):
             find(name, hub=HubSettings(split="x"))
     for name in ("chain", "data.jsonl"):
-        with refused("data = other.jsonl is for custom data sets"):
+        with refused("data = other.jsonl cannot be used"):
             find(name, data="other.jsonl")
 
 

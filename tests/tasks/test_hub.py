@@ -148,7 +148,7 @@ MISSING = DatasetNotFoundError("Dataset 'x' doesn't exist on the Hub or cannot b
         ("gpqa_diamond", GATED, "The data set Idavidrein/gpqa is gated"),
         ("gpqa_diamond", MISSING, "The data set Idavidrein/gpqa is gated"),
         ("gpqa", ValueError("CSV parse error in row: a secret"), "cannot be loaded: ValueError."),
-        ("gsm8k", MISSING, "The hub has no data set openai/gsm8k, or none that is open to you."),
+        ("gsm8k", MISSING, "The hub has no data set openai/gsm8k, or you have no access to it."),
         ("gsm8k", ConnectionError("no"), "is not in the cache, and the hub does not answer."),
         ("gsm8k", ValueError("Couldn't find cache for it"), "and the hub does not answer."),
         ("gsm8k", ValueError("Builder 'main' not found.\nmore"), "be loaded: Builder 'main' no"),
@@ -197,5 +197,5 @@ def test_another_commit_in_the_cache_is_told_of_and_nothing_else_is(
     capfd.readouterr()
     bench = find_benchmark("gsm8k")
     assert bench.source["revision"] == OTHER and len(bench.problems(None)) == 5
-    assert f"has revision {OTHER}, not {PIN} as asked for." in bench.notes[0]
+    assert f"was loaded at revision {OTHER}, not {PIN}." in bench.notes[0]
     assert capfd.readouterr() == ("", "")

@@ -191,7 +191,7 @@ def test_examples_of_a_file_stand_in_the_recipe_and_are_not_trained_on(tmp_path:
     [
         (["prompt.shots=2", 'prompt.examples=[{prompt="a", response="b"}]'], "not both"),
         (["prompt.shots=2", "reward.pattern=A: (.*)"], "answer in a box"),
-        (["prompt.shots=80"], "would take them all"),
+        (["prompt.shots=80"], "would use them all"),
         (["prompt.shots=1", "task=chain"], "no worked responses"),
         (["eval.bench=rows.jsonl"], "none is left to train on"),
         (["eval.columns.gold=x"], "eval.bench, which is not set"),

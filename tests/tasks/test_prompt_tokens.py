@@ -84,7 +84,7 @@ HOSTILE = {
     "0.1 GiB": "{% set n = namespace(s='a') %}" + LOOP + "{% set n.s = n.s ~ n.s %}{% endfor %}",
     "0.1 GiB of memory": "{{ '%99999999999d' % 1 }}",
     "20,000,000 characters": "{{ 'a' * 20000000 }}",
-    "it makes no text": "{# a comment #}",
+    "it renders no text": "{# a comment #}",
 }
 
 

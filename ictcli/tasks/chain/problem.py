@@ -31,7 +31,7 @@ _OPERATORS = "+-*"
 
 
 def make_expression(rng: random.Random, operands: tuple[int, int]) -> str:
-    """Draw an expression, with size, digits and operators uniform. `operands` is the inclusive
+    """Draw an expression, with uniform size, digits and operators. `operands` is the inclusive
     range of the number of operands, such as `CHAIN`."""
     size = rng.randint(*operands)
     digits = rng.choices(_DIGITS, k=size)
@@ -55,7 +55,7 @@ DOMAIN = Domain(find_verifier("chain"), words=False)
 
 
 def draw(rng: random.Random, n: int, operands: tuple[int, int], *, heldout: bool) -> list[Problem]:
-    """Draw n different problems, all of them held out or none."""
+    """Draw n different problems, which are all held out if `heldout`, else all for training."""
     seen: dict[str, None] = {}
     while len(seen) < n:
         expression = make_expression(rng, operands)

@@ -57,7 +57,7 @@ class Setting:
     ask: str = ""
     """Last sentence of the prompt, which tells the model the form of the solution."""
     entries: tuple[int, int] = (2, 4)
-    """Smallest and largest number of entries. The response has one day to decide per entry."""
+    """Smallest and largest number of entries. A response has to get one day right per entry."""
 
 
 SETTINGS = {
@@ -87,7 +87,7 @@ class Ledger:
 
 
 def make_ledger(rng: random.Random, setting: Setting) -> Ledger:
-    """Draw a problem, with name, trade, number of entries, their days and the start uniform."""
+    """Draw a problem: name, trade, number of entries, their days and the start are uniform."""
     trade = rng.choice(list(TRADES))
     goods = rng.sample(TRADES[trade], rng.randint(*setting.entries))
     entries = tuple((good, rng.randint(1, 6)) for good in goods)
@@ -108,7 +108,7 @@ def days_in_words(number: int) -> str:
 
 
 def ledgers(rng: random.Random, setting: Setting, *, heldout: bool) -> Iterator[tuple[str, Ledger]]:
-    """Yield different problems with their prompts, without end; all of them held out or none."""
+    """Yield different (prompt, problem) without end: held out if `heldout`, else for training."""
     seen: set[str] = set()
     while True:
         ledger = make_ledger(rng, setting)
@@ -124,7 +124,7 @@ DOMAIN = Domain(find_verifier("integer"))
 
 
 def draw(name: str, rng: random.Random, n: int, *, heldout: bool) -> list[Problem]:
-    """Draw n different problems of a task, all of them held out or none."""
+    """Draw n different problems of a task: all held out if `heldout`, else all for training."""
     drawn = islice(ledgers(rng, SETTINGS[name], heldout=heldout), n)
     return [Problem(prompt, prompt, str(ledger.answer)) for prompt, ledger in drawn]
 
@@ -142,7 +142,7 @@ def ledger_task(
     hub: HubSettings | None = None,
     holdout: int | None = HOLDOUT,
 ) -> Task:
-    """Return the task of `SETTINGS[name]`; if there is `data`, with the problems in it."""
+    """Return the task of `SETTINGS[name]`, with the problems of `data` if it is given."""
     if data is not None:
         problems = read_custom(data, columns, hub)
         task = split_task(name, problems, verify or find_verifier("integer"), holdout)
