@@ -4,7 +4,7 @@
 |---|---|
 | 0 | done |
 | 1 | the command failed while running |
-| 2 | usage, recipe or input |
+| 2 | a mistake in the command, the recipe or the input |
 | 3 | the engine is not installed |
 | 4 | training ended, but nothing was learned; or a check advises not to train yet |
 | 130 | interrupted; the current step was finished and saved |
@@ -29,7 +29,7 @@ class UserError(Exception):
 
 
 class UnknownCodeError(UserError):
-    """Python code was not run because the user did not name it and it never ran here before."""
+    """Python code was not run: the user did not name it, and it is new on this machine."""
 
 
 class RunFailedError(UserError):
@@ -59,7 +59,7 @@ class EngineMissingError(UserError):
 
 
 AGAIN = "run the same command again; saved files are kept"
-"""The hint after Ctrl-C, for commands without a more specific one."""
+"""The default hint after Ctrl-C."""
 
 RESUME = "ictcli resume"
 """Start of the note after a failed training: the command that continues it."""

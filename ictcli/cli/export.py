@@ -63,7 +63,7 @@ def command(
     whole = merge or adapters is None
     folder = out or trained.place(merge=merge)
     if folder.exists():
-        raise UserError(f"{folder} exists already.", "remove it first, or --out OTHER")
+        raise UserError(f"{folder} exists already.", "remove it first, or use --out OTHER")
     if adapters is None and layout and not merge:
         narrate(f"note: {run} trained all weights, not adapters: a whole model is written.")
     narrate(f"exporting {run} to {folder}")
@@ -79,7 +79,7 @@ def command(
         narrate(f"hint: {typed('export', run, to='hf', **more)} exports the adapters unchanged")
     output(folder)
     if not whole:
-        narrate(f"a whole model: {typed('export', run, merge=True, **more)}")
+        narrate(f"for a whole model: {typed('export', run, merge=True, **more)}")
     then = typed("eval", run, folder, checkpoint=checkpoint)
     if layout == "ollama":
         name = ollama_name(run.name, trained.step)

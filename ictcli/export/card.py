@@ -82,7 +82,7 @@ class Asked:
 
 
 def asked_by(run: Path) -> Asked:
-    """Return how a run prompts its model; if its recipe or data is gone, as for mathematics."""
+    """Return how a run prompts its model; if its recipe or data is gone, as for a maths task."""
     settings, domain, question = EvaluationSettings(), None, QUESTION
     try:
         file, settings, _ = settings_of(run)

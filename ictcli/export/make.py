@@ -156,7 +156,7 @@ def _blocks(adapter: Path, run: Path) -> int:
     if missing := sorted(name for name, value in older_names(config).items() if value is not None):
         raise UserError(
             f"mlx-lm may compute {source} differently than in training: its "
-            f"config.json, of transformers 5, has no {' and no '.join(missing)}.",
+            f"config.json, written by transformers 5, has no {' and no '.join(missing)}.",
             f"{command('export', run, merge=True)} makes a whole model; --to hf makes "
             "adapters for peft",
         )

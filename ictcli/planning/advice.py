@@ -78,9 +78,9 @@ def check_memory(
         return MemoryCheck(estimate, "")
     sizes = f"{_gib(estimate.peak())} at most, and the limit is {_gib(limit.size)} ({limit.name})"
     if estimate.peak() <= limit.size:
-        return MemoryCheck(estimate, f"It fits: {sizes}.", limit)
+        return MemoryCheck(estimate, f"The run fits: {sizes}.", limit)
     changes, peak = remedies(recipe, estimate, limit.size)
-    check = MemoryCheck(estimate, f"It does not fit: {sizes}.", limit, changes)
+    check = MemoryCheck(estimate, f"The run does not fit: {sizes}.", limit, changes)
     advice = f"With {listed(check.settings)} it needs {_gib(peak)}."
     if peak > limit.size:
         advice = f"Even with {listed(check.settings)} it needs {_gib(peak)}: use a smaller model."

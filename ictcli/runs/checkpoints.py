@@ -1,6 +1,6 @@
 """Checkpoints: what a run resumes from, each with a manifest of checksums.
 
-| path in RUN/checkpoints | is |
+| path in RUN/checkpoints | content |
 |---|---|
 | step-*/ | weights and optimiser state, as the engine saves them, and state.json |
 | step-*/manifest.json | the format, and size and SHA-256 of every other file there |
@@ -250,12 +250,12 @@ def pick(run: Path, which: str) -> Path:
         if path is None:
             raise UserError(
                 f"No checkpoint of {run} is marked as the best.",
-                f"checkpoint.best=eval/pass@1 in a recipe marks one; available steps: {steps}",
+                f"checkpoint.best=eval/pass@1 in a recipe marks the best; available steps: {steps}",
             )
     elif which.isdecimal():
         path = path_of(run, int(which))
     else:
-        raise UserError(f"{which!r} is not a checkpoint.", "best, or a step's number")
+        raise UserError(f"{which!r} is not a checkpoint.", "use best, or the number of a step")
     if path not in complete(run):
         raise UserError(f"There is no checkpoint {path}.", f"available steps: {steps}")
     try:

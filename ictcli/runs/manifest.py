@@ -80,7 +80,7 @@ def faults(run: Path, *patterns: str) -> dict[str, str]:
             elif not (run / name).is_file():
                 wrong[name] = "is not a regular file"
             elif not is_unchanged(run / name, record):
-                wrong[name] = "is not what the run wrote"
+                wrong[name] = "is not the file that the run wrote"
         except (OSError, ValueError) as error:  # a name may contain any character
             wrong[name] = f"cannot be read ({getattr(error, 'strerror', None) or error})"
     return wrong

@@ -45,21 +45,21 @@ def check_same(run: Path, began: Environment, now: Origin, since: str = "the run
     changed = {name.partition(".")[0] for name in differs}
     if "recipe" in changed:
         raise UserError(
-            f"{run / 'recipe.toml'} was changed since {since}, or the file of one of its verifiers "
-            "was.",
-            "restore it, or train the changed recipe as another run",
+            f"{run / 'recipe.toml'}, or the file of one of its verifiers, was changed since "
+            f"{since}.",
+            "restore the file, or train the changed recipe as another run",
         )
     if "model" in changed:
         raise UserError(
-            f"The model of {run / 'recipe.toml'} is not the one that the run began with, "
+            f"The model of {run / 'recipe.toml'} is not the model that the run began with, "
             f"{began.model.name}: its weights or its config.json differ.",
-            "set model to the path of the first model, or train this model as another run",
+            "set model to the path of the original model, or train this model as another run",
         )
     if part := next((part for part in PROBLEMS if part in changed), None):
         old, new = (_size(parts[part]) for parts in (before, now))
         raise UserError(
             f"The {PROBLEMS[part]} changed since {run} began: {old}, and now {new}.",
-            "put the data back as it was, or train in another folder: --run OTHER",
+            "restore the original data, or train in another folder: --run OTHER",
         )
 
 

@@ -183,7 +183,7 @@ class Summary(RunRecord):
     tokens_kept_share: float
     kept_tokens: dict[str, float]
     """Statistics of the trained tokens: means over the steps after the dense warm-up, or over all
-    steps if none followed it."""
+    steps if there are none after it."""
     steps_skipped: int = 0
     peak_bytes: int | None = None
     model: str = ""

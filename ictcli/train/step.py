@@ -73,7 +73,7 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> U
         chosen = np.asarray(getattr(choice, "kept", None))
         if chosen.shape != valid.shape or chosen.dtype != bool:
             raise RunFailedError(
-                f"The method {method.name} returned no Choice with bools {valid.shape} as `kept`.",
+                f"The method {method.name} returned no Choice with bool `kept` {valid.shape}.",
                 "docs/extending.md has an example",
             )
     kept = choice.kept & valid  # a plugin's rule may ignore padding

@@ -50,12 +50,12 @@ def verdict_of(
     counts = f"{share_of(share, 'groups', groups.total)} {having} {rewards}"
     if not groups.total:
         right = share_of(sampled["correct"] / tried.answers, "responses", tried.answers)
-        counts = f"no whole group ended in time, and {right} are right"
+        counts = f"no group was completed in time, and {right} are right"
     if certain and share >= FEW:
         cut = share_of(sampled["truncated"] / tried.answers, "responses", tried.answers)
         more = f" But {cut} are cut at max_tokens={recipe.max_tokens}."
         more *= 2 * sampled["truncated"] >= tried.answers
-        return True, f"Train: {counts}: there is something to learn from.{more}", ()
+        return True, f"Train: {counts}, so there is something to learn.{more}", ()
     signal = Signal(
         (sampled["unparsed"] - sampled["cut_unread"]) / tried.answers,
         sampled["cut_unread"] / tried.answers,
@@ -70,10 +70,10 @@ def verdict_of(
         words["cut"] = f", {cut} of them cut at max_tokens={recipe.max_tokens}"
     name, cause = diagnose(recipe, signal, room=tried.room, shots=shots, **words)
     if recipe.sft.data and share < FEW and name not in ("all_right", "equal"):
-        first = "Supervised steps come first, and may change that"
-        return True, f"Train: {cause.sentence}. {first}: see the evaluation step-000000 then.", ()
+        first = "Supervised steps come first and may change that"
+        return True, f"Train: {cause.sentence}. {first}; the evaluation step-000000 shows it.", ()
     if not certain and (groups.with_signal or sampled["correct"]):
-        return True, f"Train, though it is not certain: {counts}. {longer} samples more.", ()
+        return True, f"Train, though this is not certain: {counts}. {longer} samples more.", ()
     way = cause.next if cause.setting else cause.next[:1].upper() + cause.next[1:]
     begin = "Not yet" if certain else "Probably not yet"
     sentence = f"{begin}: {cause.sentence}; {counts}." + f" {way}." * bool(way)

@@ -39,7 +39,7 @@ def test_a_file_is_as_written_until_it_is_changed(
                 known[name] = ""
             elif deed == "damage" and path.exists():
                 path.write_text(path.read_text() + "x")
-                known[name] = "is not what the run wrote"
+                known[name] = "is not the file that the run wrote"
             elif deed == "delete" and path.exists():
                 path.unlink()
                 known[name] = "is missing"

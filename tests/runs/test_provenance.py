@@ -173,7 +173,7 @@ def test_a_part_that_both_know_and_that_differs_is_refused_in_a_sentence(tmp_pat
     check_same(tmp_path, began, {})
     for part, other, words in (
         ("recipe", "x", ["recipe.toml was changed since the run began"]),
-        ("model", "x", ["is not the one that the run began with, m:"]),
+        ("model", "x", ["is not the model that the run began with, m:"]),
         ("train", NOW["heldout"], ["problems to train on changed ", "not listed, and now 2 with"]),
         ("heldout", {"problems": 3, "sha256": "c"}, ["problems to evaluate on changed ", "now 3"]),
     ):
