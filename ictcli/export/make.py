@@ -40,7 +40,7 @@ from ictcli.runs.trust import read_run
 from ictcli.text import command, shell_word
 
 Layout = Literal["hf", "mlx", "ollama"]
-CODED = "The model needs custom code, which is not exported; load it with the code of {}."
+CODED = "The model needs custom code, which is not exported; load the model with the code of {}."
 OF_TRANSFORMERS_5 = "TokenizersBackend"
 UNREAD = (
     f"transformers 4 cannot load the tokenizer: like the base model's, it names {OF_TRANSFORMERS_5}"

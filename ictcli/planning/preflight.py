@@ -41,7 +41,7 @@ def recipe_notes(recipe: Recipe) -> list[str]:
             raise UserError("engine.shard needs the torch engine.", "engine.shard=false")
         if recipe.adapters:
             raise UserError(
-                "engine.shard divides trained weights, but with adapters all of these are frozen.",
+                "engine.shard divides trained weights, but adapters freeze the model's weights.",
                 "engine.shard=false",
             )
         if not find_launch():

@@ -160,7 +160,7 @@ class RewardSettings(Table):
     overlong: float = Field(default=0.0, ge=0)
     """Weight of DAPO's soft penalty on responses close to max_tokens (arXiv 2503.14476)."""
     overlong_buffer: int = Field(default=0, ge=0)
-    """The penalty grows over this many last tokens of max_tokens; 0 = a fifth of max_tokens."""
+    """Number of tokens below max_tokens over which that penalty grows; 0 = max_tokens / 5."""
     length: float = Field(default=0.0, ge=0)
     """Weight of the length penalty: response tokens / max_tokens."""
     signal: Signal = "true"

@@ -39,7 +39,7 @@ MOVED = (
     *("pepo", "taco", "maxrl"),
 )
 GONE = (
-    Gone("eval.temperatures", "ictcli eval --temperatures=0,1 samples at each", idle=(ANY,)),
+    Gone("eval.temperatures", "ictcli eval --temperatures=0,1 samples at both", idle=(ANY,)),
     Gone("curriculum", "leave it out: each epoch has a random order", idle=("none",)),
     *(
         Gone(f"{table}columns.difficulty", "leave it out: problems have no order", idle=(ANY,))

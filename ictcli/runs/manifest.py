@@ -76,7 +76,7 @@ def faults(run: Path, *patterns: str) -> dict[str, str]:
                 wrong[name] = "lies outside the run"  # a stranger's manifest may name any path
             elif not (run / name).exists():
                 is_link = (run / name).is_symlink()
-                wrong[name] = "is a link to nothing" if is_link else MISSING
+                wrong[name] = "is a broken link" if is_link else MISSING
             elif not (run / name).is_file():
                 wrong[name] = "is not a regular file"
             elif not is_unchanged(run / name, record):

@@ -41,7 +41,7 @@ def launch(
     run: Run, recipe: Recipe, observer: Observer, begin: Callable[[], None] = lambda: None
 ) -> records.Summary:
     """Build the engine, train the run to its end, and return its summary. `begin` is called after
-    all checks, before the first step. Only rank 0 calls it, and sends the recipe to the others."""
+    all checks, before the first step. Rank 0 calls `launch` and sends the recipe to the others."""
     ranks = communicator()
     if ranks.size > 1:
         ranks.broadcast(program_of(run, recipe))
@@ -230,9 +230,9 @@ def failure_message(error: Exception) -> str:
 
 @contextlib.contextmanager
 def record_failure(run: Run, recipe: Recipe) -> Generator[None]:
-    """Write an exception raised in the context to failure.json, and add to it, as a note, the
-    command that resumes the run. Ctrl-C is not a failure. If torchrun restarts a run that stopped
-    itself, by an alarm for example, raise its error again."""
+    """Write an exception raised in the context to failure.json, and add to the exception a note:
+    the command that resumes the run. Ctrl-C is not a failure. If torchrun restarts a run that
+    stopped itself, by an alarm for example, raise its error again."""
     before = run.read("failure.json", records.Failure) if is_restarted() else None
     if before and before.final:
         raise errors.RunFailedError(

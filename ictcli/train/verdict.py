@@ -71,7 +71,7 @@ def verdict_of(
     name, cause = diagnose(recipe, signal, room=tried.room, shots=shots, **words)
     if recipe.sft.data and share < FEW and name not in ("all_right", "equal"):
         first = "Supervised steps come first and may change that"
-        return True, f"Train: {cause.sentence}. {first}; the evaluation step-000000 shows it.", ()
+        return True, f"Train: {cause.sentence}. {first} (see the evaluation step-000000).", ()
     if not certain and (groups.with_signal or sampled["correct"]):
         return True, f"Train, though this is not certain: {counts}. {longer} samples more.", ()
     way = cause.next if cause.setting else cause.next[:1].upper() + cause.next[1:]

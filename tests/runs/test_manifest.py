@@ -74,7 +74,7 @@ def test_a_stranger_s_manifest_has_nothing_read_outside_the_run(tmp_path: Path) 
     files = {name: {"bytes": 1, "sha256": ""} for name in names}
     (run / "manifest.json").write_text(json.dumps({"format": 1, "files": files}))
     outside = ["lies outside the run"] * 2
-    found = [*outside, "is not a regular file", "is a link to nothing"]
+    found = [*outside, "is not a regular file", "is a broken link"]
     assert list(manifest.faults(run).values()) == list(manifest.altered(run).values()) == found
 
 
