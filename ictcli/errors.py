@@ -39,7 +39,7 @@ class RunFailedError(UserError):
 
 
 class LostError(RunFailedError):
-    """Another process of the launch has died; restarting the launch helps."""
+    """Another process of the torchrun launch has died; restarting the launch helps."""
 
 
 class NothingFinishedError(RunFailedError):

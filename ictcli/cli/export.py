@@ -29,8 +29,8 @@ def command(
 ) -> None:
     """Write RUN's adapters or model to a folder to share, with a model card.
 
-    --to writes adapters for peft (hf) or mlx-lm (mlx). --merge writes a whole model instead, the
-    adapters merged into their base model: in float16, or in float32 if float16 cannot hold the
+    --to writes adapters for peft (hf) or mlx-lm (mlx). --merge merges the adapters into
+    their base model and writes a whole model: in float16, or in float32 if float16 cannot hold the
     weights; 4-bit and 8-bit weights are unpacked. --to ollama writes a whole model with a
     Modelfile. The folder is RUN/model for merged adapters, else RUN/export; with --checkpoint its
     name ends in -step-N.

@@ -41,7 +41,7 @@ class ColumnSettings(Table):
     """Column of a unique id; default: id, or else the number of the row."""
     response: str | None = None
     """Column of a worked response, for few-shot examples (`prompt.shots`) or supervised steps
-    (`sft.data`); default: a solution or the gold."""
+    (`sft.data`); default: solution, or else the gold."""
 
     def filled_by(self, other: "ColumnSettings") -> "ColumnSettings":
         """Return these settings, with the values of `other` for those that are not set."""
@@ -132,7 +132,7 @@ class SftSettings(Table):
     """Learning rate of the supervised steps; default: 2e-4 for adapters, 2e-5 for all weights."""
     columns: ColumnSettings = ColumnSettings()
     """Columns of `sft.data`. `response` is the text to train on; default: the assistant's last
-    message, a response, completion or solution, or the answer in a LaTeX box."""
+    message, else response, completion or solution, else the answer in a LaTeX box."""
     hub: HubSettings = HubSettings()
     """Part to use of `sft.data` if it is `hub:owner/name`, or a folder (`hub.split` only)."""
 
@@ -141,7 +141,7 @@ Signal = Literal["true", "random", "format"]
 
 
 class RewardSettings(Table):
-    """What a response is rewarded for, and how its answer is read and judged."""
+    """What a response is rewarded for, and how its answer is found and judged."""
 
     verifier: str | None = None
     """Verifier that judges answers: a name, `file.py:function` or `module:function`; default: the

@@ -68,8 +68,8 @@ def _size(part: Mapping[str, Any] | None) -> str:
 
 
 def of_recipe(recipe: Mapping[str, Any], began: Environment | None = None) -> str:
-    """Return the SHA-256 of the recipe keys that decide a run's results. A verifier's file counts
-    by its content. For a run that was extended to more steps, the SHA-256 recorded at its start is
+    """Return the SHA-256 of the recipe keys that decide a run's results. A verifier's file is hashed
+    by content. For a run that was extended to more steps, the SHA-256 recorded at its start is
     returned if no other key changed."""
     data, began = _deciding(recipe), began or Environment()
     earlier = {digest({**data, "steps": steps}) for steps in began.extended_from}

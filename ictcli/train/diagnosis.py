@@ -23,7 +23,7 @@ from ictcli.text import shell_word
 SOME = 0.1
 """If fewer responses than this share end without a readable answer, max_tokens is the cause."""
 WIDE = 16
-"""Group size from which on a larger group is not advised if all responses are wrong."""
+"""If all responses are wrong, a larger group is advised only below this group size."""
 REASONED = 128
 """If max_tokens is lower, there is no room to reason; a short form is advised, not more tokens."""
 TRIAL = 5

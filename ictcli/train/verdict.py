@@ -10,7 +10,7 @@ from ictcli.train.diagnosis import Signal, diagnose, share_interval, share_of
 FEW = 0.2
 """Share of groups with a signal below which most of the sampling would be wasted."""
 MOST = 0.5
-"""Share of responses or groups from which on a fault counts as the cause."""
+"""A fault counts as the cause if it affects at least this share of responses or groups."""
 
 Verdict = tuple[bool, str, tuple[str, ...]]
 """Whether to train, the reason, and advised settings (KEY=VALUE)."""
