@@ -86,7 +86,7 @@ def is_disk_full(error: OSError) -> bool:
 
 
 def nearest(word: str, known: list[str], others: Mapping[str, str] = {}) -> str:
-    """Return ` (did you mean X?)` with the known word nearest to a mistyped one, or "".
+    """Return ` (did you mean X?)` with the known word nearest to a mistyped word, or "".
     `others` maps names that other programs use to known words."""
     from difflib import get_close_matches
 

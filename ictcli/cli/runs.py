@@ -1,4 +1,4 @@
-"""ictcli runs: list runs, show one, compare several, remove old checkpoints."""
+"""ictcli runs: list, show and compare runs, and remove old checkpoints."""
 
 from pathlib import Path
 

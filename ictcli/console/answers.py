@@ -83,7 +83,7 @@ def introduce(session: Session) -> None:
 
 class AnswerStream:
     """Prints `n` answers that are sampled in parallel, one below the other: the first unfinished
-    answer as it grows, the later ones once all before them have ended."""
+    answer as it grows, each later answer when all before it have ended."""
 
     def __init__(self, n: int) -> None:
         self._waiting = [""] * n

@@ -1,4 +1,4 @@
-"""Prints runs: a list, one in full, or several side by side."""
+"""Prints runs: a list, one run in full, or several runs side by side."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

@@ -50,7 +50,7 @@ UNREAD = (
 
 @dataclass(frozen=True)
 class Trained:
-    """The weights that a run trained: its last ones, or those of a checkpoint (`saved`)."""
+    """The weights that a run trained: its last weights, or a checkpoint's (`saved`)."""
 
     run: Path
     file: RecipeFile
@@ -74,7 +74,7 @@ class Trained:
         return self.run / "adapter" if self.recipe.adapters and not self.saved else None
 
     def place(self, *, merge: bool) -> Path:
-        """Return the default folder of an export; with `merge`, that of a whole model."""
+        """Return the default folder of an export; with `merge`, the folder of a whole model."""
         which = "model" if (merge if self.recipe.adapters else self.saved) else "export"
         return self.run / (f"{which}-{self.saved.name}" if self.saved else which)
 

@@ -96,7 +96,7 @@ def remedies(
 ) -> tuple[tuple[Change, ...], float]:
     """Return the fewest changes, at most `MAX_CHANGES`, that bring a run's peak memory under
     `limit` bytes, and that peak. Changes that leave the results as they are come first, before
-    those that change what is trained. If none suffice, return those with the lowest peak."""
+    those that change what is trained. If no changes suffice, return those of the lowest peak."""
 
     def halves(key: str, value: int, least: int) -> list[Change]:
         count = max(value // max(least, 1), 1).bit_length() - 1

@@ -1,7 +1,7 @@
 """Keys and values that earlier versions had, and what to write instead.
 
-A recipe that uses one is refused with a hint. In the recipe of an old run, which contains every
-key, they are dropped. A run that depended on one can be evaluated and exported, not resumed."""
+A recipe that uses them is refused with a hint. In the recipe of an old run, which contains every
+key, they are dropped. A run that depended on them can be evaluated and exported, not resumed."""
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Gone:
     idle: tuple[Any, ...] = ()
     """The removed values that had no effect, so that a run with them can be resumed."""
     now: Any = None
-    """The value that replaces a removed one in a run's recipe; None = the key's default."""
+    """The value that replaces a removed value in a run's recipe; None = the key's default."""
 
     def names(self, value: object) -> bool:
         return ANY in self.values or value in self.values

@@ -98,7 +98,7 @@ class StepMetrics(RunRecord):
     regime_low: KeptShare = None
     """Share of trained tokens with pi < beta: raising their probability raises H2."""
     high_low_ratio: Annotated[Figure, Metric(views=("summary",))] = None
-    """Number of trained tokens above the batch's median H1, divided by that of the others."""
+    """Number of trained tokens above the batch's median H1, divided by that of the rest."""
     share_kept_positive: Share = None
     """Share of tokens trained in responses with a positive advantage."""
     share_kept_negative: Share = None
@@ -138,7 +138,7 @@ class StepMetrics(RunRecord):
 
     @property
     def rewards(self) -> dict[str, float]:
-        """The mean reward of each verifier that has one, by metric name: `reward/NAME`."""
+        """The mean rewards of single verifiers, by metric name: `reward/NAME`."""
         names = (name for name in self.model_extra or {} if name.startswith("reward/"))
         return {name: value for name in names if (value := self.value(name)) is not None}
 

@@ -68,7 +68,7 @@ class EngineSettings(Table):
 
     @property
     def off_policy(self) -> bool:
-        """Whether the rollouts are sampled by a different policy than the one trained."""
+        """Whether the rollouts are sampled by a different policy than the trained policy."""
         return self.sampler != "own"
 
 

@@ -277,8 +277,8 @@ def check_finished(run: Path, *names: str) -> None:
 
 
 def old_checkpoints(run: Path, *, finished: bool = False) -> list[Path]:
-    """Return the checkpoints that can be deleted: all older than the newest undamaged one, except
-    the best. With `finished`, a finished run keeps only its best checkpoint."""
+    """Return the checkpoints that can be deleted: all before the newest undamaged checkpoint,
+    except the best. With `finished`, a finished run keeps only its best checkpoint."""
     saved, best = folders(run), best_of(run)
     if not (finished and (run / "summary.json").is_file()):
         newest = next((n for n in reversed(range(len(saved))) if _undamaged(saved[n])), 0)

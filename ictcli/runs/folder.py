@@ -195,7 +195,7 @@ class Run:
         return State()
 
     def metrics(self) -> list[StepMetrics]:
-        """Return the records of metrics.jsonl, one a step."""
+        """Return the records of metrics.jsonl, one per step."""
         return read_lines(self.folder / "metrics.jsonl", StepMetrics)
 
     def append(self, record: StepMetrics | StepTimings | SftMetrics) -> None:

@@ -62,7 +62,7 @@ def rewriting(run: Path, *names: str) -> Generator[None]:
 
 def faults(run: Path, *patterns: str) -> dict[str, str]:
     """Return what is wrong with the files in a run's manifest, by name; if patterns are given, only
-    of files that match one. Empty for a run of an older version, which has no manifest."""
+    of matching files. Empty for a run of an older version, which has no manifest."""
     manifest = read_record(run / MANIFEST, Manifest, strict=False)
     if manifest is None:
         unknown = {MANIFEST: "cannot be read, so no checksum of the run is known"}

@@ -31,7 +31,7 @@ MAY_CHANGE = ("model", "plugins", "engine", "checkpoint", "alarms", "log", "data
 
 
 def recorded(began: Environment) -> Origin:
-    """Return the checksums in environment.json: of recipe and model, and those of `of_problems`."""
+    """Return the checksums in environment.json: of recipe, model and problems (`of_problems`)."""
     checksums = {"recipe": began.recipe_sha256, "model": began.model.sha256}
     present = {part: sha256 for part, sha256 in checksums.items() if sha256}
     return {**present, **of_problems(began.data.to_json())}
@@ -68,9 +68,9 @@ def _size(part: Mapping[str, Any] | None) -> str:
 
 
 def of_recipe(recipe: Mapping[str, Any], began: Environment | None = None) -> str:
-    """Return the SHA-256 of the recipe keys that decide a run's results. A verifier's file is hashed
-    by content. For a run that was extended to more steps, the SHA-256 recorded at its start is
-    returned if no other key changed."""
+    """Return the SHA-256 of the recipe keys that decide a run's results. A verifier's file is
+    hashed by content. For a run that was extended to more steps, return the SHA-256 recorded at
+    its start if no other key changed."""
     data, began = _deciding(recipe), began or Environment()
     earlier = {digest({**data, "steps": steps}) for steps in began.extended_from}
     return began.recipe_sha256 if began.recipe_sha256 in earlier else digest(data)

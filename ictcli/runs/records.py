@@ -229,7 +229,7 @@ class DataRecord(RunRecord):
     split: str | None = None
     revision: str | None = None
     generator: str | None = None
-    """Name of a reasoning-gym task; `version` is that of the library."""
+    """Name of a reasoning-gym task; `version` is the version of the library."""
     version: str | None = None
     seeds: dict[str, int] | None = None
     sha256: str | None = None

@@ -53,7 +53,7 @@ class Groups:
     total: int = 0
     with_signal: int = 0
     all_right: int = 0
-    """Groups without signal in which every answer is right; `all_wrong`: in which none is."""
+    """Groups without signal in which all answers are right; `all_wrong`: no answer is right."""
     all_wrong: int = 0
 
 

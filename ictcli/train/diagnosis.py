@@ -211,7 +211,7 @@ def diagnose(
     """Return why groups have equal rewards, as a name and a symptom: the most specific cause that
     holds for half of the responses or groups. `room`: tokens that the context leaves for a
     response. `shots`: whether the data has responses to show as examples. `words`: the shares as
-    text, in place of those of `signal.words()`."""
+    text, instead of `signal.words()`."""
     if (unread := signal.unparsed + signal.truncated) >= 0.5:
         formless = signal.unparsed >= max(1 - unread, SOME)  # most responses that ended
         name = "unparsed" if formless else "truncated"

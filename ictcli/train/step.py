@@ -98,7 +98,7 @@ def optimise(
     """Make the optimiser updates of a step, epochs x mini-batches, and return their reports. Stop
     after an update that is not finite; make none if the batch is not finite.
 
-    With one mini-batch an epoch, pi_old comes from the forward pass of the first epoch: the first
+    With one mini-batch per epoch, pi_old comes from the forward pass of the first epoch: the first
     ratio is exactly 1 and no pass is added. With more, pi_old must be known before the first
     update changes the weights: it is the sampler's log-probability or, if another policy sampled
     (`engine.sampler`), comes from an extra forward pass.

@@ -18,7 +18,7 @@ Verdict = tuple[bool, str, tuple[str, ...]]
 
 def is_certain(groups: Groups, answers: int, unread: int) -> bool:
     """Return whether the verdict is certain: by its 95 % interval the share of groups with a signal
-    is above or below `FEW`; or it is 0, and one cause has a share above `MOST`. The causes are
+    is above or below `FEW`; or it is 0, and the share of a cause is above `MOST`. The causes are
     unread answers, all wrong and all right groups."""
     interval = share_interval(groups.with_signal, groups.total)
     if interval.low >= FEW or interval.high < FEW:
@@ -30,8 +30,8 @@ def is_certain(groups: Groups, answers: int, unread: int) -> bool:
 def verdict_of(
     recipe: Recipe, memory: MemoryCheck, tried: Tried | None, *, worked: bool
 ) -> Verdict:
-    """Return the verdict of `ictcli check`. If it is not certain, one right answer is enough to
-    train. `worked`: whether the data has solutions to show as examples."""
+    """Return the verdict of `ictcli check`. If the verdict is not certain, one right answer is
+    enough to train. `worked`: whether the data has solutions to show as examples."""
     if tried is None:
         return False, memory.sentence, memory.settings
     if tried.finite is False:
