@@ -205,7 +205,7 @@ def _command() -> Any:
 
         if place := place_of(error):
             message = f"The plugin {place} fails: {type(error).__name__}: {text_of(error)}."
-            raise RunFailedError(message, f"fix it, then: {_again(error)}") from error
+            raise RunFailedError(message, f"fix the plugin, then: {_again(error)}") from error
         raise
     finally:
         sys.stderr = stderr

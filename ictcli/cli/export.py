@@ -54,7 +54,7 @@ def command(
     if not is_run(run):
         raise UserError(
             f"{run} is not a run folder: it has no recipe.toml.",
-            "ictcli runs ls lists the runs there are",
+            "ictcli runs ls lists the runs",
         )
     warn_altered(run, "*.json", "recipe.toml", "eval/*.json", "model/*", "adapter/*")
     trained = make.trained_by(run, checkpoint, backend)

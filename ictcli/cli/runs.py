@@ -127,6 +127,6 @@ def _run_folder(name: Path) -> Path:
     run = find_run(name)
     if list(find_runs(run, 0)) != [run]:
         group = f" {run}" if run.is_dir() and any(find_runs(run)) else ""
-        hint = f"ictcli runs ls{group} lists the runs there are"
+        hint = f"ictcli runs ls{group} lists the runs"
         raise UserError(f"{run} is not a run folder.", hint)
     return run

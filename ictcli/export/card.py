@@ -171,7 +171,7 @@ def card(
     sentence of `Kept`. UserError if the run's recipe cannot be read."""
     record = read_record(run / "recipe.toml", RecipeRecord, strict=False)
     if record is None:
-        raise UserError(f"{run / 'recipe.toml'} cannot be read.", "restore it")
+        raise UserError(f"{run / 'recipe.toml'} cannot be read.", "restore the file")
     keys, method = flat(record.to_json()), record.method or "?"
     environment = read_environment(run)
     summary = read_record(run / "summary.json", Summary, strict=False)

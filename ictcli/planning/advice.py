@@ -81,7 +81,7 @@ def check_memory(
         return MemoryCheck(estimate, f"The run fits: {sizes}.", limit)
     changes, peak = remedies(recipe, estimate, limit.size)
     check = MemoryCheck(estimate, f"The run does not fit: {sizes}.", limit, changes)
-    advice = f"With {listed(check.settings)} it needs {_gib(peak)}."
+    advice = f"With {listed(check.settings)} the run needs {_gib(peak)}."
     if peak > limit.size:
         advice = f"Even with {listed(check.settings)} it needs {_gib(peak)}: use a smaller model."
     return replace(check, sentence=f"{check.sentence} {advice}")

@@ -54,7 +54,7 @@ def recipe_notes(recipe: Recipe) -> list[str]:
     if recipe.sft.data and recipe.kl:
         notes.append(
             "kl is measured against the model before the supervised steps. To measure it against "
-            "the model after them, train two runs: steps=0, then model=RUN and no sft.data."
+            "the model after SFT, train two runs: steps=0, then model=RUN and no sft.data."
         )
     return notes
 

@@ -198,5 +198,5 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
     if name in METRICS and not recorded.get(when := METRICS[name].when, True):
         return "is measured at no checkpoint", f"recorded only with: {WHEN[when]}".replace("`", "")
     if name in STATISTICS and name not in recipe.wanted_stats:
-        return "is not recorded", "use a method that needs it"
+        return "is not recorded", "use a method that needs this metric"
     return None

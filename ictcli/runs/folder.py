@@ -187,7 +187,7 @@ class Run:
                 return checkpoints.read(path, engine, self.recipe)
             except DAMAGE as error:
                 reason = error if isinstance(error, DamagedError) else repr(error)
-                say(f"The checkpoint {path} is damaged ({reason}); trying the one before.")
+                say(f"The checkpoint {path} is damaged ({reason}); trying the previous checkpoint.")
         if folders:
             raise RunFailedError(
                 f"No checkpoint of {self.folder} can be read.", "train again in another folder"

@@ -92,7 +92,7 @@ def find_folder(name: Path) -> Path:
         return path
     raise UserError(
         f"There is no run {name}, here or in {RUNS}/{_nearest(str(name))}.",
-        "ictcli runs ls lists the runs there are",
+        "ictcli runs ls lists the runs",
     )
 
 

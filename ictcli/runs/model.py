@@ -182,7 +182,7 @@ def settings_of(
             reason = str(error)
         raise UserError(
             f"{run / 'recipe.toml'} is damaged, or not a run's recipe: {reason.rstrip('.')}.",
-            f"restore it, or evaluate the model alone: {run / 'model'}",
+            f"restore the file, or evaluate the model alone: {run / 'model'}",
         ) from error
 
 

@@ -113,7 +113,7 @@ def train(
                 run.checkpoint(engine, state, recipe.checkpoint.last)
         health.react(alarms, state, metrics)
         if stop and number < recipe.steps:
-            saved = "and saved" if metrics.finite else "but not saved: it is not finite"
+            saved = "and saved" if metrics.finite else "but not saved: loss or gradient not finite"
             raise InterruptedRunError(
                 f"Interrupted: step {number} of {recipe.steps} is finished {saved}.",
                 command("resume", run.folder),
