@@ -4,7 +4,7 @@
 |---|---|
 | 0 | done |
 | 1 | the command failed while running |
-| 2 | usage, recipe or input |
+| 2 | a mistake in the command, the recipe or the input |
 | 3 | the engine is not installed |
 | 4 | training ended, but nothing was learned; or a check advises not to train yet |
 | 130 | interrupted; the current step was finished and saved |
@@ -29,7 +29,7 @@ class UserError(Exception):
 
 
 class UnknownCodeError(UserError):
-    """Python code was not run because the user did not name it and it never ran here before."""
+    """Python code was not run: the user did not name it, and it is new on this machine."""
 
 
 class RunFailedError(UserError):
@@ -39,7 +39,7 @@ class RunFailedError(UserError):
 
 
 class LostError(RunFailedError):
-    """Another process of the launch has died; restarting the launch helps."""
+    """Another process of the torchrun launch has died; restarting the launch helps."""
 
 
 class NothingFinishedError(RunFailedError):
@@ -59,7 +59,7 @@ class EngineMissingError(UserError):
 
 
 AGAIN = "run the same command again; saved files are kept"
-"""The hint after Ctrl-C, for commands without a more specific one."""
+"""The default hint after Ctrl-C."""
 
 RESUME = "ictcli resume"
 """Start of the note after a failed training: the command that continues it."""
@@ -86,7 +86,7 @@ def is_disk_full(error: OSError) -> bool:
 
 
 def nearest(word: str, known: list[str], others: Mapping[str, str] = {}) -> str:
-    """Return ` (did you mean X?)` with the known word nearest to a mistyped one, or "".
+    """Return ` (did you mean X?)` with the known word nearest to a mistyped word, or "".
     `others` maps names that other programs use to known words."""
     from difflib import get_close_matches
 

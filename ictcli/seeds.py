@@ -24,8 +24,8 @@ def generator(seed: int, *purpose: int | str) -> np.random.Generator:
 
 
 def uniforms(seed: int, rows: int, tokens: int) -> npt.NDArray[np.float32]:
-    """Return numbers (rows, tokens) in [0, 1), of which (r, t) decides token t of row r in every
-    engine. It depends on the seed, r and t only, and not on the size of the array."""
+    """Return uniform numbers in [0, 1), shape (rows, tokens). Number (r, t) decides token t of row
+    r in every engine. It depends only on the seed, r and t, not on the size of the array."""
     blocks = [
         generator(seed, "uniforms", *([block] if block else [])).random((rows, BLOCK), np.float32)
         for block in range(-(-tokens // BLOCK))

@@ -16,14 +16,14 @@ IntArray = npt.NDArray[np.integer]
 BoolArray = npt.NDArray[np.bool_]
 
 TokenStats = Mapping[str, FloatArray]
-"""Statistics of softmax(L) at temperature 1, each (B, T) float32, zero after a row's end, by the
-names of `ictcli.algorithm.quantities.STATISTICS`."""
+"""Statistics of softmax(logits) at temperature 1, named as in
+`ictcli.algorithm.quantities.STATISTICS`: each (B, T) float32, 0 after a row's end."""
 
 Turn = tuple[str, str]
 """A message of a conversation: its role (system, user, assistant, ...) and its text."""
 
 OnTokens = Callable[[int, IntArray, IntArray], None]
-"""Function (t, rows (R,), tokens (R,)) that is called when token t of these rows was drawn."""
+"""Function (t, rows (R,), tokens (R,)) that is called after token t of these rows was drawn."""
 
 ROW_STATS = ("entropy", "purity", "prob")
 """Statistics that every step records."""
@@ -35,7 +35,7 @@ LOGP = "logp"
 class Problem:
     """A prompt with its checkable answer. `prompt` is the question alone, before any template.
     In multiple choice, `choices` are the texts of (A), (B), ..., and `gold` is a letter.
-    A conversation is in `prompt` as one text, and in `turns` as its messages."""
+    For a conversation, `prompt` is its whole text, and `turns` are its messages."""
 
     id: str
     prompt: str
@@ -47,9 +47,9 @@ class Problem:
     """The messages of a conversation, the last one the user's; empty for a question alone."""
     columns: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
     """The problem's row of the data set, for reward functions that use columns. For a conversation,
-    `prompt` is the list of its messages."""
+    the entry `prompt` is the list of its messages."""
     more_golds: tuple[str, ...] = ()
-    """More gold answers, of which each is correct too."""
+    """Further gold answers; each of them is correct too."""
 
     @property
     def golds(self) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ class Rollouts:
     """(B,) whether the row ended with a stop token; False: cut at max_tokens."""
     logp: FloatArray
     """(B, T) float32, log-probability of each token under softmax(L / temperature), before any
-    top-p or top-k cut; 0 after a row's end. For greedy rows it is at temperature 1."""
+    top-p or top-k cut; 0 after a row's end. For greedy rows the temperature is 1."""
     stats: TokenStats = field(default_factory=dict[str, FloatArray])
 
     def __len__(self) -> int:
@@ -141,7 +141,7 @@ class UpdateReport:
     summed_kl: float = 0.0
     evaluated: int = 0
     ratio_gap: float = 0.0
-    """Largest |log pi - log pi_old|, or |log pi - log pi_sampler| if that is another policy."""
+    """Largest |log pi - log pi_old|, or |log pi - log pi_sampler| with another sampler."""
     tokens: int = 0
     """Number of prompt and response tokens that went through the model."""
     grad_norm: float = 0.0
@@ -153,7 +153,7 @@ class UpdateReport:
 
     @property
     def stepped(self) -> bool:
-        """Whether the optimiser took a step: for at least one token, with finite loss and norm."""
+        """Whether the optimiser took a step: tokens were evaluated, loss and norm are finite."""
         return self.finite and self.evaluated > 0
 
     @property

@@ -138,5 +138,5 @@ def register(source: str, **fields: Any) -> Callable[[Rule], Rule]:
 def find_method(name: str) -> Method:
     """Return the method of that name. UserError, with the nearest name, if there is none."""
     if name not in METHODS:
-        raise unknown("method", name, METHODS, "ictcli methods lists them")
+        raise unknown("method", name, METHODS, "ictcli methods lists the methods")
     return METHODS[name]

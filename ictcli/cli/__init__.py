@@ -1,5 +1,5 @@
-"""The command line. A command's module is imported when the command is used, and imports the rest
-when it runs, so that `ictcli --help` imports nothing but click.
+"""The command line. A command's module is imported when the command is used. It imports other
+modules when the command runs, so that `ictcli --help` imports nothing but click.
 """
 
 import contextlib
@@ -53,7 +53,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             near = nearest(cmd_name, list(COMMANDS), OTHERS)
-            raise UserError(f"There is no command {cmd_name!r}{near}.", "ictcli --help lists them")
+            raise UserError(f"There is no command {cmd_name!r}{near}.", "see ictcli --help")
         return importlib.import_module(f"ictcli.cli.{cmd_name}").command
 
 
@@ -81,7 +81,7 @@ def cli() -> None:
 
 STDOUT = "<stdout>"
 OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
-"""Errors that a mistyped path causes; the exit code is that of a wrong command, 2."""
+"""Errors that a mistyped path causes; the exit code is 2, as for any mistyped command."""
 NOT_UTF8 = "write it in UTF-8; if your locale uses another encoding, set PYTHONUTF8=1"
 
 
@@ -136,7 +136,7 @@ def run() -> int:
         if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has ended: no error
             return 0
         reason = error.strerror or str(error)
-        code = fail(f"The output cannot be written: {reason}.", "send it to another disk", 1)
+        code = fail(f"The output cannot be written: {reason}.", "send stdout to another disk", 1)
     return code
 
 
@@ -205,7 +205,7 @@ def _command() -> Any:
 
         if place := place_of(error):
             message = f"The plugin {place} fails: {type(error).__name__}: {text_of(error)}."
-            raise RunFailedError(message, f"fix it, then: {_again(error)}") from error
+            raise RunFailedError(message, f"fix the plugin, then: {_again(error)}") from error
         raise
     finally:
         sys.stderr = stderr
@@ -226,8 +226,8 @@ def _explain(error: OSError) -> tuple[str, str]:
     where = f" ({place})" if place else ""
     if is_disk_full(error):
         return f"No space is left on the disk{where}.", f"free some space, then: {_again(error)}"
-    return f"This cannot be written or read: {error.strerror or error}{where}.", (
-        f"check the path and its permissions, or use another (--run, --out), then: {_again(error)}"
+    return f"A file cannot be written or read: {error.strerror or error}{where}.", (
+        f"check the path and its permissions, or use another path (--run, --out): {_again(error)}"
     )
 
 
@@ -238,7 +238,7 @@ def _again(error: BaseException) -> str:
 
 
 def _meant(error: click.NoSuchOption) -> tuple[str, str]:
-    """Return the message and hint for an unknown option; for one like --lr, the hint is the key."""
+    """Return the message and hint for an unknown option; for a key (--lr) the hint is KEY=VALUE."""
     command = error.ctx.command_path if error.ctx else "ictcli"
     params = error.ctx.command.params if error.ctx else []
     name = error.option_name.lstrip("-").replace("-", "_")

@@ -18,7 +18,7 @@ SECONDS = 60.0
     default=SECONDS,
     show_default=True,
     type=click.FloatRange(0, 1e6, min_open=True),
-    help="Time for the model to answer problems, as many as it can.",
+    help="Seconds for the model to answer as many problems as it can.",
 )
 @BACKEND
 @json_option(help="Print the findings as JSON.")

@@ -19,7 +19,7 @@ from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options
     "--methods",
     default="ict,grpo,entropy20,stapo,random",
     show_default=True,
-    help="Methods, separated by commas; options of a method follow it: 'ict score=u*h'.",
+    help="Methods, separated by commas; a method's options follow its name: 'ict score=u*h'.",
 )
 @click.option(
     "--seeds", default=3, show_default=True, type=click.IntRange(1), help="Runs per method."
@@ -30,7 +30,7 @@ from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options
 @click.option(
     "--tune-runs", default=3, show_default=True, type=click.IntRange(1), help="Runs for each value."
 )
-@click.option("--baseline", help="Compare each method with this one.  [default: grpo]")
+@click.option("--baseline", help="Compare each method with this method.  [default: grpo]")
 @click.option("--contrast", metavar="A:B,C:D", help="Compare these pairs of methods instead.")
 @click.option(
     "--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Runs in parallel."
@@ -97,5 +97,5 @@ def command(
             result = run_comparison(plan, train, narrate, command_again())
         comparison(result, folder, plan.notes, as_json=as_json, details=details)
     if failed := result.failed:
-        more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
         raise RunFailedError(f"A run failed{more}: {failed[0].rstrip('.')}.", GOES_ON)

@@ -29,7 +29,7 @@ def command(as_json: bool) -> int:
         ("libraries", "info", ", ".join(f"{k} {v}" for k, v in versions().items())),
         *engines,
         ("--backend auto", "info", choose_backend("auto")),
-        ("hub", "info", "offline by environment" if offline else "used when needed"),
+        ("hub", "info", "offline, by environment variable" if offline else "used when needed"),
         ("disk", "ok" if free > 1 << 30 else "failed", f"{free / 2**30:.1f} GiB free here"),
     ]
     heads = ("check", "state", "finding")

@@ -36,7 +36,7 @@ def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float,
     "--n", type=click.IntRange(1), help="Samples per problem.  [default: 16, or the run's]"
 )
 @click.option(
-    "-k", "--k", callback=_numbers(int), help="k of pass@k.  [default: 1,2,4, ... n, or the run's]"
+    "-k", "--k", callback=_numbers(int), help="Values of k.  [default: 1,2,4, ... n, or the run's]"
 )
 @click.option(
     "--temperatures", callback=_numbers(float), help="More temperatures to sample at.  [default: 0]"

@@ -29,8 +29,8 @@ def command(
 ) -> None:
     """Write RUN's adapters or model to a folder to share, with a model card.
 
-    --to writes adapters for peft (hf) or mlx-lm (mlx). --merge writes a whole model instead, the
-    adapters merged into their base model: in float16, or in float32 if float16 cannot hold the
+    --to writes adapters for peft (hf) or mlx-lm (mlx). --merge merges the adapters into
+    their base model and writes a whole model: in float16, or in float32 if float16 cannot hold the
     weights; 4-bit and 8-bit weights are unpacked. --to ollama writes a whole model with a
     Modelfile. The folder is RUN/model for merged adapters, else RUN/export; with --checkpoint its
     name ends in -step-N.
@@ -54,7 +54,7 @@ def command(
     if not is_run(run):
         raise UserError(
             f"{run} is not a run folder: it has no recipe.toml.",
-            "ictcli runs ls lists the runs there are",
+            "ictcli runs ls lists the runs",
         )
     warn_altered(run, "*.json", "recipe.toml", "eval/*.json", "model/*", "adapter/*")
     trained = make.trained_by(run, checkpoint, backend)
@@ -63,7 +63,7 @@ def command(
     whole = merge or adapters is None
     folder = out or trained.place(merge=merge)
     if folder.exists():
-        raise UserError(f"{folder} exists already.", "remove it first, or --out OTHER")
+        raise UserError(f"{folder} exists already.", "remove it first, or use --out OTHER")
     if adapters is None and layout and not merge:
         narrate(f"note: {run} trained all weights, not adapters: a whole model is written.")
     narrate(f"exporting {run} to {folder}")
@@ -79,7 +79,7 @@ def command(
         narrate(f"hint: {typed('export', run, to='hf', **more)} exports the adapters unchanged")
     output(folder)
     if not whole:
-        narrate(f"a whole model: {typed('export', run, merge=True, **more)}")
+        narrate(f"for a whole model: {typed('export', run, merge=True, **more)}")
     then = typed("eval", run, folder, checkpoint=checkpoint)
     if layout == "ollama":
         name = ollama_name(run.name, trained.step)

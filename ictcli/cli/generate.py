@@ -16,7 +16,7 @@ from ictcli.cli.options import (
 from ictcli.errors import UserError
 
 STDIN = "-"
-_EQUALS = "; to ask a prompt that looks like KEY=VALUE, type - and send it on stdin"
+_EQUALS = "; if your prompt looks like KEY=VALUE, type - and send the prompt on stdin"
 
 
 @click.command("generate")
@@ -29,7 +29,7 @@ _EQUALS = "; to ask a prompt that looks like KEY=VALUE, type - and send it on st
 @click.option("--n", type=click.IntRange(1), help="Number of answers.  [default: 1]")
 @click.option("--temperature", type=click.FloatRange(0), help="Sampling temperature; 0 = greedy.")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the sampling.  [default: 0]")
-@click.option("--gold", help="The correct answer; the model's answers are judged by it.")
+@click.option("--gold", help="The correct answer, by which the model's answers are judged.")
 @BACKEND
 @CHECKPOINT
 @json_option(help="Print everything as JSON.")
@@ -47,10 +47,10 @@ def command(
     """Ask a model a question, or chat with it on a terminal.
 
     MODEL is a folder, a hub id or a built-in model (builtin:chain, builtin:ledger). Without PROMPT
-    a chat starts on a terminal; elsewhere, and with -, the prompt is read from stdin.
+    a chat starts; if stdin is not a terminal, or PROMPT is -, the prompt is read from stdin.
 
     A run's model is prompted, sampled and judged as in the run's evaluations. KEY=VALUE changes
-    that, as in ictcli eval: temperature, max_tokens, seed, plugins, prompt.*, sampling.*,
+    these settings, as in ictcli eval: temperature, max_tokens, seed, plugins, prompt.*, sampling.*,
     reward.verifier, .pattern, .timeout, .memory, engine.*. Repeating a command repeats its answers.
 
     \b
@@ -107,4 +107,4 @@ def _question(prompt: str | None = None) -> str | None:
         text = sys.stdin.buffer.read().decode("utf-8")
         return text.removesuffix("\n").removesuffix("\r")  # further line ends belong to the prompt
     except UnicodeDecodeError as error:
-        raise UserError(f"The prompt is not UTF-8: {error}.", "iconv converts it") from error
+        raise UserError(f"The prompt is not UTF-8: {error}.", "convert it with iconv") from error

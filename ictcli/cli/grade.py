@@ -15,7 +15,7 @@ from ictcli.cli import json_option
 @click.option("--memory", default=1.0, show_default=True, help="Maximum memory per answer, in GiB.")
 @click.option("--plugin", "plugin_files", multiple=True, help="A .py file that adds verifiers.")
 @click.option("--out", type=click.Path(path_type=Path), help="File to write the verdicts to.")
-@click.option("--explain", is_flag=True, help="Show how the answer and gold of each row were read.")
+@click.option("--explain", is_flag=True, help="Show how each row's answer and gold were parsed.")
 @json_option(help="Print the verdicts as JSON.")
 def command(
     file: Path,

@@ -15,11 +15,11 @@ from ictcli.errors import UserError
 @click.option("--branches", is_flag=True, help="Show which kinds of tokens each method trains.")
 @click.option("--step", type=click.IntRange(0), help="Recorded step to show.  [default: the last]")
 @click.option(
-    "--prompt", type=int, help="Prompt to show, from 1.  [default: the first with unequal rewards]"
+    "--prompt", type=int, help="Prompt number to show.  [default: the first with unequal rewards]"
 )
 @click.option("--method", "methods", help="Methods to show, separated by commas.")
 @click.option(
-    "--by", metavar="STATISTIC", help="Shade by uniqueness, entropy, purity, weight or prob."
+    "--by", metavar="STATISTIC", help="Shade tokens by uniqueness, entropy, purity, weight or prob."
 )
 @click.option("--model", help="Use the tokenizer of this model instead of the run's.")
 @click.option("--plain", is_flag=True, help="Print the group as text even on a terminal.")
@@ -67,7 +67,7 @@ def command(
         raise UserError("--json and --html exclude each other.", "use only one of them")
     names = [name.strip() for name in (methods or "").split(",") if name.strip()]
     if methods is not None and not names:
-        raise UserError("--method names no method.", "ictcli methods lists them")
+        raise UserError("--method names no method.", "ictcli methods lists the methods")
     if branches:
         from ictcli.console.branches import print_branches
         from ictcli.inspect.branches import recorded_or_sampled

@@ -29,7 +29,7 @@ TRUST = click.option(
     is_flag=True,
     expose_value=False,
     callback=_trust,
-    help="Allow the code that a run's recipe names: its plugins, verifier, model.",
+    help="Run the code that a run's recipe names: plugins, verifier, model code.",
 )
 """--trust: `ictcli.files.gate` then runs the code named by the recipe of any run."""
 

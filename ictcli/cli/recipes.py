@@ -43,7 +43,7 @@ def show(name: str) -> None:
 @click.argument("parts", metavar="[PART]...", nargs=-1)
 @JSON
 def keys(parts: tuple[str, ...], as_json: bool) -> None:
-    """Explain the keys that contain one of PARTs, or all keys.
+    """Explain the keys whose names contain one of PARTs, or all keys.
 
     \b
     ictcli recipes keys prompt eval.columns
@@ -80,4 +80,4 @@ def cp(name: str, target: Path) -> None:
     for data in sorted(source.parent.glob("data/*")):  # paths in the copy become absolute
         text = text.replace(f'"data/{data.name}"', json.dumps(str(data.resolve())))
     write_text(path, text)
-    narrate(f"wrote {path}; change it, then: {typed('train', path)}")
+    narrate(f"wrote {path}; edit it, then: {typed('train', path)}")

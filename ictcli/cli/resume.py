@@ -32,8 +32,8 @@ def command(
 ) -> None:
     """Continue RUN from its last checkpoint.
 
-    The result is exactly that of a run that never stopped. steps=N trains on to step N, even if
-    the run is finished.
+    The result is exactly that of a run that never stopped. steps=N continues the training to
+    step N, even if the run is finished.
 
     \b
     ictcli resume quickstart-ict-s0
@@ -64,7 +64,7 @@ def command(
             narrate(f"note: {note}")
         summary = None if longer else finished(run, recipe, narrate)
         if summary is not None:
-            more = f"{typed('resume', folder)} steps=N trains on"
+            more = f"{typed('resume', folder)} steps=N continues the training"
             narrate(f"{folder} is finished: {summary.steps} steps. {more}.")
         else:
             recipe = recipe.with_engine(threads=threads) if threads else recipe

@@ -1,4 +1,4 @@
-"""ictcli runs: list runs, show one, compare several, remove old checkpoints."""
+"""ictcli runs: list, show and compare runs, and remove old checkpoints."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def command() -> None:
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @JSON
 def ls(folder: Path | None, as_json: bool) -> None:
-    """List the runs in FOLDER, the last changed at the end.
+    """List the runs in FOLDER, the most recently changed last.
 
     FOLDER defaults to runs/ or, if that does not exist, to the working directory.
 
@@ -86,7 +86,7 @@ def check(run: Path, as_json: bool) -> int:
 
 @command.command("gc")
 @click.argument("runs", metavar="[RUN]...", nargs=-1, **RUN)
-@click.option("--finished", is_flag=True, help="In finished runs remove all but the best.")
+@click.option("--finished", is_flag=True, help="Of finished runs keep only the best checkpoint.")
 @click.option("--dry-run", is_flag=True, help="Print what would be removed, and stop.")
 @JSON
 def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> None:
@@ -127,6 +127,6 @@ def _run_folder(name: Path) -> Path:
     run = find_run(name)
     if list(find_runs(run, 0)) != [run]:
         group = f" {run}" if run.is_dir() and any(find_runs(run)) else ""
-        hint = f"ictcli runs ls{group} lists the runs there are"
+        hint = f"ictcli runs ls{group} lists the runs"
         raise UserError(f"{run} is not a run folder.", hint)
     return run

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--memory",
     type=click.FloatRange(0, 1e6, min_open=True),
     metavar="GIB",
-    help="With --dry-run: plan for a machine (with CUDA, a GPU) that has this much memory.",
+    help="With --dry-run: plan for a machine (for CUDA: a GPU) with this much memory.",
 )
 @json_option(help="Print the summary, or the plan, as JSON.")
 @TRUST

@@ -49,7 +49,7 @@ def chat(session: Session) -> int:
     with contextlib.suppress(ImportError):
         importlib.import_module("readline")  # gives `input` line editing and a history
     introduce(session)
-    narrate("The model does not see earlier prompts. Ctrl-C stops an answer, Ctrl-D ends.")
+    narrate("The model does not see earlier prompts. Ctrl-C stops an answer, Ctrl-D ends the chat.")
     if hint := session.form.hint:
         narrate(f"{hint[0].upper()}{hint[1:]}")
     while True:
@@ -59,7 +59,7 @@ def chat(session: Session) -> int:
             narrate("")
             return 0 if isinstance(end, EOFError) else 130
         except UnicodeDecodeError:
-            narrate("That is not UTF-8.")
+            narrate("The input is not UTF-8.")
             continue
         if not question.strip():
             continue
@@ -77,13 +77,13 @@ def introduce(session: Session) -> None:
     narrate(
         f"{session.model.name}: {about['parameters']:,} parameters, {about['engine']} on "
         f"{about['device']} ({about['dtype']}), temperature {session.model.temperature:g}"
-        + (" (temperature=0: greedy)" if session.model.temperature else "")
+        + (" (temperature=0 is greedy)" if session.model.temperature else "")
     )
 
 
 class AnswerStream:
     """Prints `n` answers that are sampled in parallel, one below the other: the first unfinished
-    answer as it grows, the later ones once all before them have ended."""
+    answer as it grows, each later answer when all before it have ended."""
 
     def __init__(self, n: int) -> None:
         self._waiting = [""] * n

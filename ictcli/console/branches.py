@@ -38,8 +38,8 @@ def print_branches(placed: Branches, *, as_json: bool) -> None:
         f"{placed.source} on {placed.task}: {counted(placed.responses, 'response')} in groups of "
         f"{placed.group}, temperature {placed.temperature:g}, {counted(placed.tokens, 'token')}.",
         f"Branches (tokens where responses to a prompt diverge): {shown_share(placed.branch_share)}"
-        f". A response differs from all others from token {figure(placed.alone_from, 'g')} "
-        "(median).",
+        ". The median response differs from all others from token "
+        f"{figure(placed.alone_from, 'g')} on.",
         f"Sure tokens (p > 0.99): {shown_share(placed.sure)}. Mean p: {placed.prob:.2f}.",
     )
     if placed.uniqueness is not None:
@@ -51,8 +51,8 @@ def print_branches(placed: Branches, *, as_json: bool) -> None:
     print_table(Table(COLUMNS, placed.placements))
     output(
         "",
-        "The last column goes from the tenth of the tokens with the lowest H1 to that with the "
-        "highest. A random choice keeps equal shares of branches and of tokens.",
+        "The last column goes from the tenth of the tokens with the lowest H1 to the tenth with "
+        "the highest. A random choice keeps equal shares of branches and of tokens.",
     )
     if any(row.method.split()[0] == "ict" for row in placed.placements):
         output(

@@ -11,7 +11,7 @@ from ictcli.train.checked import Answer, Checked, ShownPrompt, Training, Tried
 
 HOUR = 3600
 LONGEST = 1200
-"""Maximum number of characters shown of a prompt; of its first answer a quarter of that."""
+"""Maximum number of characters shown of a prompt; a quarter of it for its first answer."""
 SHOWN, TAIL = 3, 60
 """Number of prompts to show, and number of characters shown from the end of other answers."""
 
@@ -110,7 +110,7 @@ def _tried(tried: Tried) -> None:
         f"max_tokens{unended}.",
     )
     groups = tried.groups
-    level = f"{groups.all_right} are all right, {groups.all_wrong} all wrong"
+    level = f"{groups.all_right} are all correct, {groups.all_wrong} all wrong"
     others = f"; of the others {level}" if groups.with_signal < groups.total else ""
     output(
         f"groups: {groups.with_signal} of {groups.total} have unequal rewards, so the model can "

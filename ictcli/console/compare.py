@@ -43,7 +43,7 @@ def planned(estimate: ComparisonEstimate, jobs: int, *, as_json: bool) -> None:
         at_once += f" (too few CPU cores for --jobs {jobs})"
     timed = "one run" if estimate.kinds == 1 else f"{estimate.kinds} kinds of run"
     narrate_paragraph(
-        f"{counted(len(estimate.runs), 'run')}, {left} of them to do: about "
+        f"{counted(len(estimate.runs), 'run')}, {left} of them unfinished: about "
         f"{duration(estimate.seconds)}{at_once}, estimated by timing a step of {timed}."
     )
 

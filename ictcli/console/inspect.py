@@ -43,7 +43,7 @@ def print_group(group: GroupView, *, as_json: bool) -> None:
     _deepest(group)
     narrate(*group.missing.values())
     if not group.tokenizer:
-        narrate("Tokens are shown as ids, as no tokenizer was found (--model=MODEL names one).")
+        narrate("Tokens are shown as ids, as no tokenizer was found (use --model=MODEL).")
 
 
 def _pieces(rollout: RolloutView, method: str, *, marked: bool) -> list[str]:

@@ -127,7 +127,7 @@ class App:
         steps = self.group.steps
         place = steps.index(self.group.step) + by
         if not 0 <= place < len(steps):
-            self.status = "No step was recorded " + ("before." if by < 0 else "after this one.")
+            self.status = f"No {'earlier' if by < 0 else 'later'} step was recorded."
             return
         try:
             self.view = self.view.step(steps[place])

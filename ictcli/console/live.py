@@ -32,7 +32,7 @@ SHOWN_TOKENS = 400
 
 
 def is_share(name: str, values: Sequence[float | None]) -> bool:
-    """Return whether a metric is a share; a mean reward counts as one if it is always in [0, 1]."""
+    """Return whether a metric is a share; a mean reward in [0, 1] counts as a share."""
     if name == "reward":
         return all(0 <= value <= 1 for value in values if value is not None)
     return name in METRICS and METRICS[name].unit == "%"

@@ -1,4 +1,4 @@
-"""Prints runs: a list, one in full, or several side by side."""
+"""Prints runs: a list, one run in full, or several runs side by side."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -211,8 +211,8 @@ def _evaluations(files: Sequence[EvaluationFile]) -> None:
 
 
 def ending(summary: Summary) -> Table:
-    """Return a table with a row per metric: before training, after it, and the change. For a run
-    with supervised steps, also after these, and the change by supervised steps and by RL."""
+    """Return a table with a row per metric: before training, after it, and the change. A run with
+    supervised steps also has scores after them, and its changes by supervised steps and by RL."""
 
     def change(metric: str) -> Interval | Span:
         gain = summary.after[metric].value - summary.before[metric].value

@@ -19,7 +19,7 @@ WIDEST = 1_000_000
 
 
 class Screen(Console):
-    """A rich console on stdout or stderr. It writes past the filter of `ictcli.cli.run` and filters
+    """A rich console on stdout or stderr. It bypasses the filter of `ictcli.cli.run` and filters
     text itself, so that only rich's own control sequences reach the terminal."""
 
     def __init__(self, *, stderr: bool = False, width: int | None = None) -> None:

@@ -82,7 +82,7 @@ class Asked:
 
 
 def asked_by(run: Path) -> Asked:
-    """Return how a run prompts its model; if its recipe or data is gone, as for mathematics."""
+    """Return how a run prompts its model; if its recipe or data is gone, as for a maths task."""
     settings, domain, question = EvaluationSettings(), None, QUESTION
     try:
         file, settings, _ = settings_of(run)
@@ -171,7 +171,7 @@ def card(
     sentence of `Kept`. UserError if the run's recipe cannot be read."""
     record = read_record(run / "recipe.toml", RecipeRecord, strict=False)
     if record is None:
-        raise UserError(f"{run / 'recipe.toml'} cannot be read.", "restore it")
+        raise UserError(f"{run / 'recipe.toml'} cannot be read.", "restore the file")
     keys, method = flat(record.to_json()), record.method or "?"
     environment = read_environment(run)
     summary = read_record(run / "summary.json", Summary, strict=False)

@@ -27,7 +27,7 @@ RESPONSES = 64
 LEAST = 0.99
 MOVED = 1e-8
 """KL per token below which float32 cannot distinguish two models."""
-UNMEASURED = "What this export keeps of training was not measured: {}."
+UNMEASURED = "How much of the training this export keeps was not measured: {}."
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def measure(
         needed = 4 * (shape.parameters + 3 * HELD)
         if limit and needed > limit:
             sizes = f"{needed / 2**30:.1f} GiB in float32, of {limit / 2**30:.1f} GiB available"
-            return Kept(UNMEASURED.format(f"it needs {sizes}"))
+            return Kept(UNMEASURED.format(f"this needs {sizes}"))
         where = _chosen(rollouts, HELD // shape.vocabulary)
         p = _logits(trained, rollouts, where)
         base, exported = (_divergence(p, _logits(other, rollouts, where)) for other in others)
@@ -69,8 +69,8 @@ def measure(
             UNMEASURED.format("a model or the rollouts could not be read"), reason=str(error)
         )
     measured = (
-        f"KL per token is {exported:.1e} to this export and {base:.1e} to the base "
-        f"({len(rollouts)} recorded responses, {len(p):,} tokens)"
+        f"KL per token from the trained model is {exported:.1e} to this export and {base:.1e} "
+        f"to the base ({len(rollouts)} recorded responses, {len(p):,} tokens)"
     )
     if not np.isfinite([base, exported]).all():
         return Kept(f"A model gives numbers that are not finite: {measured}.", low=True)
@@ -83,8 +83,8 @@ def measure(
 
 
 def _recorded(run: Path, step: int | None, shape: ModelShape) -> Rollouts | None:
-    """Return up to `RESPONSES` responses of the last recorded step up to `step`, or of the first if
-    all are later; None if there are none that the model can process."""
+    """Return up to `RESPONSES` responses of the last recorded step up to `step`, or of the first
+    step if all are later; None if there are none that the model can process."""
     files = numbered(run / "rollouts", r"step-(\d+)\.safetensors")
     before = [path for number, path in files if step is None or number <= step]
     if not files:

@@ -40,7 +40,7 @@ from ictcli.runs.trust import read_run
 from ictcli.text import command, shell_word
 
 Layout = Literal["hf", "mlx", "ollama"]
-CODED = "The model needs custom code, which is not exported; load it with the code of {}."
+CODED = "The model needs custom code, which is not exported; load the model with the code of {}."
 OF_TRANSFORMERS_5 = "TokenizersBackend"
 UNREAD = (
     f"transformers 4 cannot load the tokenizer: like the base model's, it names {OF_TRANSFORMERS_5}"
@@ -50,7 +50,7 @@ UNREAD = (
 
 @dataclass(frozen=True)
 class Trained:
-    """The weights that a run trained: its last ones, or those of a checkpoint (`saved`)."""
+    """The weights that a run trained: its last weights, or a checkpoint's (`saved`)."""
 
     run: Path
     file: RecipeFile
@@ -74,7 +74,7 @@ class Trained:
         return self.run / "adapter" if self.recipe.adapters and not self.saved else None
 
     def place(self, *, merge: bool) -> Path:
-        """Return the default folder of an export; with `merge`, that of a whole model."""
+        """Return the default folder of an export; with `merge`, the folder of a whole model."""
         which = "model" if (merge if self.recipe.adapters else self.saved) else "export"
         return self.run / (f"{which}-{self.saved.name}" if self.saved else which)
 
@@ -156,7 +156,7 @@ def _blocks(adapter: Path, run: Path) -> int:
     if missing := sorted(name for name, value in older_names(config).items() if value is not None):
         raise UserError(
             f"mlx-lm may compute {source} differently than in training: its "
-            f"config.json, of transformers 5, has no {' and no '.join(missing)}.",
+            f"config.json, written by transformers 5, has no {' and no '.join(missing)}.",
             f"{command('export', run, merge=True)} makes a whole model; --to hf makes "
             "adapters for peft",
         )

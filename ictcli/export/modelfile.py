@@ -20,7 +20,7 @@ from ictcli.types import Problem
 QUOTES = '"""'
 LEFT_OUT = (
     "The Modelfile has no {}, which cannot be written in Ollama's language; without a TEMPLATE, "
-    "Ollama uses the most similar one that it knows."
+    "Ollama uses the most similar template that it knows."
 )
 ROOM = 2048
 """Context tokens that are reserved for the prompt."""
@@ -100,7 +100,7 @@ def _text(tokenizer: Any, asked: Asked, first: str) -> str | None:
 
 def _chat(tokenizer: Any, asked: Asked, bos: str) -> str | None:
     """Return the tokenizer's chat template, translated to Go's template language. It is found by
-    rendering conversations: None if the texts between messages differ in a longer conversation."""
+    rendering conversations; None if a longer conversation has other texts between messages."""
     if "strftime" in str(tokenizer.chat_template):
         return None  # the template writes today's date
     between = partial(_between, tokenizer, asked.settings.prompt.template_arguments)

@@ -78,10 +78,10 @@ def check_memory(
         return MemoryCheck(estimate, "")
     sizes = f"{_gib(estimate.peak())} at most, and the limit is {_gib(limit.size)} ({limit.name})"
     if estimate.peak() <= limit.size:
-        return MemoryCheck(estimate, f"It fits: {sizes}.", limit)
+        return MemoryCheck(estimate, f"The run fits: {sizes}.", limit)
     changes, peak = remedies(recipe, estimate, limit.size)
-    check = MemoryCheck(estimate, f"It does not fit: {sizes}.", limit, changes)
-    advice = f"With {listed(check.settings)} it needs {_gib(peak)}."
+    check = MemoryCheck(estimate, f"The run does not fit: {sizes}.", limit, changes)
+    advice = f"With {listed(check.settings)} the run needs {_gib(peak)}."
     if peak > limit.size:
         advice = f"Even with {listed(check.settings)} it needs {_gib(peak)}: use a smaller model."
     return replace(check, sentence=f"{check.sentence} {advice}")
@@ -96,7 +96,7 @@ def remedies(
 ) -> tuple[tuple[Change, ...], float]:
     """Return the fewest changes, at most `MAX_CHANGES`, that bring a run's peak memory under
     `limit` bytes, and that peak. Changes that leave the results as they are come first, before
-    those that change what is trained. If none suffice, return those with the lowest peak."""
+    those that change what is trained. If no changes suffice, return those of the lowest peak."""
 
     def halves(key: str, value: int, least: int) -> list[Change]:
         count = max(value // max(least, 1), 1).bit_length() - 1

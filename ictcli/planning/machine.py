@@ -42,7 +42,7 @@ def device_of(settings: EngineSettings) -> str:
 
 
 def memory_limit(settings: EngineSettings, machine_gib: float = 0.0) -> MemoryLimit:
-    """Return engine.memory_limit, or less if this machine, or one of `machine_gib`, has less."""
+    """Return engine.memory_limit, or the memory of this machine or of `machine_gib`, if less."""
     device, size = device_of(settings), machine_gib * 2**30
     limit = MemoryLimit((settings.memory_limit or 0) * 2**30, "engine.memory_limit")
     if limit.size and not size:
@@ -57,7 +57,7 @@ def memory_limit(settings: EngineSettings, machine_gib: float = 0.0) -> MemoryLi
         name = f"{100 * RAM_SHARE:.0f} % of a machine of {machine_gib:g} GiB"
         machine = MemoryLimit(RAM_SHARE * size, name)
     elif sys.platform == "linux":
-        machine = MemoryLimit(_available(), "what this machine has free")
+        machine = MemoryLimit(_available(), "this machine's free memory")
     else:
         name = f"{100 * RAM_SHARE:.0f} % of this machine's memory"
         machine = MemoryLimit(RAM_SHARE * psutil.virtual_memory().total, name)

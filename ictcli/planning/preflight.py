@@ -41,11 +41,11 @@ def recipe_notes(recipe: Recipe) -> list[str]:
             raise UserError("engine.shard needs the torch engine.", "engine.shard=false")
         if recipe.adapters:
             raise UserError(
-                "engine.shard spreads trained weights, and with adapters the model's are frozen.",
+                "engine.shard divides trained weights, but adapters freeze the model's weights.",
                 "engine.shard=false",
             )
         if not find_launch():
-            notes.append("engine.shard has no effect in one process; start several with torchrun.")
+            notes.append("engine.shard has no effect in one process; torchrun starts several.")
     if 0 < recipe.steps <= recipe.dense_steps:
         notes.append(
             f"{recipe.rule.name} never selects tokens: with warmup = {recipe.warmup} all "
@@ -54,7 +54,7 @@ def recipe_notes(recipe: Recipe) -> list[str]:
     if recipe.sft.data and recipe.kl:
         notes.append(
             "kl is measured against the model before the supervised steps. To measure it against "
-            "the model after them, train two runs: steps=0, then model=RUN without sft.data."
+            "the model after SFT, train two runs: steps=0, then model=RUN and no sft.data."
         )
     return notes
 
@@ -69,7 +69,7 @@ def _check_vllm(recipe: Recipe) -> None:
         )
     if recipe.temperature not in (0, 1) and (sampling.top_k or sampling.top_p < 1):
         raise UserError(
-            "vLLM does not return the log-probabilities for a temperature with top-p or top-k.",
+            "vLLM returns no log-probabilities for temperature != 1 combined with top-p or top-k.",
             "temperature=1, or sampling.top_p=1 and sampling.top_k=0",
         )
     if find_spec("vllm") is None:

@@ -14,7 +14,7 @@ RECENT = 20
 
 @dataclass(frozen=True)
 class TimeEstimate:
-    """The number of steps and evaluations left in a run, and the seconds that one of each takes."""
+    """The number of steps and evaluations left in a run, and the seconds that each takes."""
 
     steps: int
     step: float

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, JsonValue, field_validator, model_va
 from ictcli.recipe.tables import Table
 
 HOLDOUT = 16
-"""By default one in this many problems of a data set is held out."""
+"""By default, one of 16 problems of a data set is held out."""
 TEMPLATES = ("auto", "chat", "none")
 QUESTION = "{question}"
 """Placeholder of the question in a custom template."""
@@ -29,19 +29,19 @@ class ColumnSettings(Table):
     """Column of the question: a text, or messages with roles. Default: prompt, question or problem,
     else messages or conversations."""
     gold: str | None = None
-    """Column of the correct answer: the text after `####` or in the last LaTeX box, else all of it.
+    """Column of the correct answer: the text after `####` or in the last LaTeX box, else all text.
     Default: gold, answer, a solution with a box, or the assistant's message at the end of messages.
-    A dotted name (`answer.value`) reads a field of an object; any item of a list is correct."""
+    A dotted name (`answer.value`) is a field of an object. Each item of a list is correct."""
     gold_pattern: str | None = None
-    """Regular expression that finds the answer in the gold: the first group of its last match."""
+    """Regular expression for the gold column; the answer is the first group of its last match."""
     choices: str | None = None
-    """Column of the choices of a multiple-choice question: a list of texts, in CSV as JSON.
+    """Column of the choices of a multiple-choice question: a list of texts (in CSV: as JSON).
     Default: choices, or options if all golds are letters."""
     id: str | None = None
     """Column of a unique id; default: id, or else the number of the row."""
     response: str | None = None
     """Column of a worked response, for few-shot examples (`prompt.shots`) or supervised steps
-    (`sft.data`); default: a solution or the gold."""
+    (`sft.data`); default: solution, or else the gold."""
 
     def filled_by(self, other: "ColumnSettings") -> "ColumnSettings":
         """Return these settings, with the values of `other` for those that are not set."""
@@ -65,7 +65,7 @@ class Example(Table):
     prompt: str
     """The question, as in the data."""
     response: str
-    """The response to show for it."""
+    """The response to show for this question."""
 
 
 class PromptSettings(Table):
@@ -78,7 +78,7 @@ class PromptSettings(Table):
     system: str = ""
     """System message, or without a chat template the text before the prompt; empty = none."""
     suffix: str | None = None
-    """Text after the question; default: the task's, or none with your own template."""
+    """Text after the question; default: the task's suffix, or none with your own template."""
     thinking: Literal["on", "off"] | None = None
     """Turn thinking on or off (the chat template's `enable_thinking`); default: the template's."""
     template_args: dict[str, JsonValue] | None = None
@@ -132,7 +132,7 @@ class SftSettings(Table):
     """Learning rate of the supervised steps; default: 2e-4 for adapters, 2e-5 for all weights."""
     columns: ColumnSettings = ColumnSettings()
     """Columns of `sft.data`. `response` is the text to train on; default: the assistant's last
-    message, a response, completion or solution, or the answer in a LaTeX box."""
+    message, else response, completion or solution, else the answer in a LaTeX box."""
     hub: HubSettings = HubSettings()
     """Part to use of `sft.data` if it is `hub:owner/name`, or a folder (`hub.split` only)."""
 
@@ -141,7 +141,7 @@ Signal = Literal["true", "random", "format"]
 
 
 class RewardSettings(Table):
-    """What a response is rewarded for, and how its answer is read and judged."""
+    """What a response is rewarded for, and how its answer is found and judged."""
 
     verifier: str | None = None
     """Verifier that judges answers: a name, `file.py:function` or `module:function`; default: the
@@ -154,26 +154,26 @@ class RewardSettings(Table):
     """Regular expression that finds the answer in a response: the first group of its last match.
     Default: the answer is in the last LaTeX box."""
     correct: float = 1.0
-    """Weight of the verdict: 1 if correct, else 0, or the verifier's own score."""
+    """Weight of the verdict, which is 1 for a correct answer, else 0, or the verifier's score."""
     format: float = 0.0
     """Reward for any readable answer, right or wrong."""
     overlong: float = Field(default=0.0, ge=0)
     """Weight of DAPO's soft penalty on responses close to max_tokens (arXiv 2503.14476)."""
     overlong_buffer: int = Field(default=0, ge=0)
-    """Number of tokens below max_tokens in which that penalty grows; 0 = a fifth of max_tokens."""
+    """Number of tokens below max_tokens over which that penalty grows; 0 = max_tokens / 5."""
     length: float = Field(default=0.0, ge=0)
     """Weight of the length penalty: response tokens / max_tokens."""
     signal: Signal = "true"
-    """Reward to train on: true = the reward of the other keys. Two control experiments: random = 0
+    """Reward to train on: true = as the other keys define it. Two control experiments: random = 0
     or 1 at random; format = 1 for every readable answer. Evaluations always use the true reward."""
     timeout: float = Field(default=5.0, gt=0)
-    """Maximum CPU seconds to judge one answer; ten times as many seconds may pass on the clock."""
+    """Maximum CPU time to judge one answer, in seconds; the wall-clock limit is ten times that."""
     memory: float = Field(default=1.0, gt=0)
     """Maximum memory in GiB to judge one answer."""
 
     @property
     def added(self) -> dict[str, tuple[str, float]]:
-        """The verifiers in `functions`, each with its weight, by their names in the metrics."""
+        """Map the metric name of each verifier in `functions` to the verifier and its weight."""
         weights = self.weights or (1.0,) * len(self.functions)
         short = [name.rpartition(":")[2] for name in self.functions]
         earlier = [short[:place].count(name) for place, name in enumerate(short)]
@@ -182,7 +182,7 @@ class RewardSettings(Table):
 
     @property
     def names(self) -> list[str]:
-        """The verifiers whose mean reward is a metric, as far as the recipe alone can say."""
+        """The verifiers, known from the recipe alone, whose mean reward is a metric."""
         module, _, function = (self.verifier or "").rpartition(":")
         judge = [function] if function and (module or self.functions) else []
         return [*self.added, *judge]
@@ -225,18 +225,18 @@ class EvalSettings(Table):
     n: int = Field(default=4, ge=1)
     """Number of responses per problem."""
     k: Ks = (1, 4)
-    """Values of k for pass@k, each at most n. `eval.n=N` on the command line drops larger ones."""
+    """Values of k for pass@k, each at most n. `eval.n=N` on the command line drops larger k."""
     every: int = Field(default=0, ge=0)
     """Number of steps between evaluations during training; 0 = none during training."""
     temperature: float | None = Field(default=None, ge=0)
     """Sampling temperature; 0 = greedy. Default: the recipe's `temperature`."""
     verifier: str | None = None
-    """Verifier of evaluations (as `reward.verifier`); default: the benchmark's, else training's."""
+    """Verifier of evaluations (see `reward.verifier`); default: the benchmark's or training's."""
     bench: str | None = None
     """Problems to evaluate on: a benchmark, a .jsonl, .json, .csv or .parquet file, a folder saved
     by `save_to_disk`, or `hub:owner/name`; never trained on. Default: the task's held-out part."""
     holdout: int = Field(default=HOLDOUT, ge=2)
-    """Without `eval.bench`, one in this many problems of your own data set is held out."""
+    """N = hold out one of N problems of your own data set, if `eval.bench` is not set."""
     data: str | None = None
     """File to use instead of the benchmark's data on the hub, with the same columns."""
     columns: ColumnSettings = ColumnSettings()
@@ -251,6 +251,6 @@ class EvalSettings(Table):
         if not self.k or max(self.k) > self.n or min(self.k) < 1:
             fit = sorted({1, *(k for k in self.k if 1 <= k <= self.n)})
             raise ValueError(
-                f"every k must be in 1..n = {self.n}, but eval.k = {[*self.k]}; eval.k={fit} fits"
+                f"every k must be in 1..n = {self.n}, but eval.k = {[*self.k]}; use eval.k={fit}"
             )
         return self

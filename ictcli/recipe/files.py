@@ -45,7 +45,7 @@ def read_files(data: dict[str, Any], base: Path) -> None:
 
 
 def _absolute(value: Any, base: Path, exists: Callable[[Path], bool]) -> Any:
-    """Make a path, or that in `FILE.py:function`, absolute if it exists; keep any other value."""
+    """Make a path, or the file of `FILE.py:function`, absolute if it exists; keep other values."""
     if not isinstance(value, str) or not value:
         return value
     name, colon, function = value.rpartition(":") if ".py:" in value else (value, "", "")
@@ -66,7 +66,7 @@ def read_template(template: str, base: Path) -> str:
     if path is None:
         raise UserError(
             f"The template {template!r} is neither a template nor a file.",
-            f"auto, chat, none, a text with {QUESTION} in it, or the path of a file with one",
+            f"use auto, chat, none, a text with {QUESTION} in it, or the path of such a text",
         )
     try:
         text = read_bytes(path, 64 * MIB).decode("utf-8-sig")
@@ -102,7 +102,7 @@ OF_RUNS = ("manifest.json", "environment.json", "metrics.jsonl", "checkpoints")
 
 
 def is_of_run(path: Path) -> bool:
-    """Return whether a file is the recipe.toml of a run folder, not a recipe of its own."""
+    """Return whether a file is the recipe.toml of a run folder, not a recipe to train."""
     beside = (path.parent / name for name in OF_RUNS)
     return path.name == "recipe.toml" and any(file.exists() for file in beside)
 

@@ -51,7 +51,7 @@ def task_name(task: object) -> object:
             f"The task {name} has no option {key!r}: it takes no options."
             if isinstance(name, str)
             else f"[task] needs a name, as it has the option {key!r}.",
-            "task=gym:NAME has options; ictcli tasks ls lists the names",
+            "only gym:NAME tasks have options; ictcli tasks ls lists the names",
         )
     generator, options = parted(name)
     return joined(generator, {**options, **table})

@@ -1,7 +1,7 @@
 """Keys and values that earlier versions had, and what to write instead.
 
-A recipe that uses one is refused with a hint. In the recipe of an old run, which contains every
-key, they are dropped. If the run depended on one, it can be evaluated and exported, not resumed."""
+A recipe that uses them is refused with a hint. In the recipe of an old run, which contains every
+key, they are dropped. A run that depended on them can be evaluated and exported, not resumed."""
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
@@ -26,20 +26,20 @@ class Gone:
     idle: tuple[Any, ...] = ()
     """The removed values that had no effect, so that a run with them can be resumed."""
     now: Any = None
-    """The value that replaces a removed one in a run's recipe; None = the key's default."""
+    """The value that replaces a removed value in a run's recipe; None = the key's default."""
 
     def names(self, value: object) -> bool:
         return ANY in self.values or value in self.values
 
 
-PLUGIN = "load the plugin of examples/methods that has it; README.md there says which"
+PLUGIN = "load the plugin in examples/methods that defines the method (see README.md there)"
 CONTEXTS = tuple(f"context:{n}" for n in range(1, 100))
 MOVED = (
     *("gmts", "rsi", "quadrants", "lp_reg", "wapo", "nat", "stare", "tempo", "gtpo", "eapo"),
     *("pepo", "taco", "maxrl"),
 )
 GONE = (
-    Gone("eval.temperatures", "ictcli eval --temperatures samples at several", idle=(ANY,)),
+    Gone("eval.temperatures", "ictcli eval --temperatures=0,1 samples at both", idle=(ANY,)),
     Gone("curriculum", "leave it out: each epoch has a random order", idle=("none",)),
     *(
         Gone(f"{table}columns.difficulty", "leave it out: problems have no order", idle=(ANY,))

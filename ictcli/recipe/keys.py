@@ -88,10 +88,10 @@ def default(info: FieldInfo) -> str:
 
 
 NAMES = {"method": "name", "reward": "verifier"}
-"""Tables for which a single text stands for this key: `method=ict` sets `method.name`."""
+"""Tables that may be set to a text, and the key that it sets: `method=ict` sets `method.name`."""
 TABLES = {**NAMES, "task": "name"}
-"""The same with `task`, which is a table only while a recipe is read."""
-KEYS_HINT = "ictcli recipes keys explains them"
+"""`NAMES` and `task`, which is a table only while a recipe is read."""
+KEYS_HINT = "ictcli recipes keys explains the keys"
 
 
 def typed_key(override: str) -> str:

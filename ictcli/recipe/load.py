@@ -25,7 +25,7 @@ from ictcli.text import compiled, escaped
 
 T = TypeVar("T", bound=Settings)
 NOTHING: Mapping[str, Any] = {}
-_FORM_HINT = "ictcli recipes show quickstart shows the form"
+_FORM_HINT = "ictcli recipes show quickstart prints an example"
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def read_recipe(source: str | Path) -> RecipeFile:
 
 def load_recipe(source: str | Path | RecipeFile, overrides: Sequence[str] = ()) -> Recipe:
     """Read a recipe (see `read_recipe`), apply the overrides, and check it. Code named by the
-    overrides may run; code named by the recipe, only if it is the user's own (`RecipeFile.own`).
+    overrides may run; code named by the recipe may run only if `RecipeFile.own` is True.
     UserError if anything in it is wrong."""
     file = source if isinstance(source, RecipeFile) else read_recipe(source)
     data = copy.deepcopy(dict(file.data))
@@ -85,7 +85,7 @@ def load_recipe(source: str | Path | RecipeFile, overrides: Sequence[str] = ()) 
 
 
 OF_DATA = ("eval.bench", "sft.data", "reward.pattern")
-"""Keys that make a recipe one for its own data."""
+"""Keys that tie a recipe to its own data."""
 OF_TASK = (
     *OF_DATA,
     *("eval.verifier", "eval.columns", "eval.hub", "sft.columns", "sft.hub", "columns", "hub"),
@@ -95,8 +95,8 @@ OF_TASK = (
 
 
 def _leave_task(data: dict[str, Any], typed: Sequence[str]) -> tuple[str, ...]:
-    """Remove, in place, what a recipe for its own data says of its task, except what was typed.
-    Return the keys."""
+    """If a recipe is tied to its own data, remove the keys `OF_TASK` in place, except typed ones.
+    Return the removed keys."""
     left: dict[str, dict[str, Any]] = {}
     for key in OF_TASK:
         table, _, name = key.rpartition(".")
@@ -130,7 +130,7 @@ def check(
     recipe = validate(Recipe, data, source, base, typed=typed, own=own)
     name = recipe.method.get("name")
     if not isinstance(name, str):
-        raise UserError(f"{source}: [method] needs a name.", "ictcli methods lists them")
+        raise UserError(f"{source}: [method] needs a name.", "ictcli methods lists the methods")
     options, hint = find_method(name).options, "ictcli methods lists each method's options"
     values = {key: value for key, value in recipe.method.items() if key != "name"}
     _validated(options, values, source, typed, hint, "method.")
@@ -151,7 +151,7 @@ def validate(
     """Return the validated settings in `data`, and load its plugins. Paths, relative to the working
     directory or else to `base`, become absolute, so that a run can be resumed from any folder.
     `own` is the part of the data that the user wrote, whose code may run. Raises UserError with
-    `hint` if anything is wrong: it names `source`, or the command line for keys `typed` there."""
+    `hint` if anything is wrong; its message names `source`, or "command line" for `typed` keys."""
     data = dict(data)
     if isinstance(data.get("plugins"), str | list):
         data["plugins"] = [
@@ -184,7 +184,7 @@ def _validated(
     except ValidationError as error:
         faults = error.errors()
         unknown = (fault for fault in faults if fault["type"] == "extra_forbidden")
-        fault = next(unknown, faults[0])  # an unknown key first: it may be a missing one, mistyped
+        fault = next(unknown, faults[0])  # an unknown key first: it may be a mistyped required key
         path = prefix + ".".join(map(str, fault["loc"]))
         source = blamed(source, typed, path)
         if fault["type"] != "extra_forbidden":
@@ -223,9 +223,9 @@ def _faults_across(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str, str]]
     if reward.pattern is not None:
         compiled(reward.pattern)
         if recipe.prompt.shots:
-            message = "the examples of prompt.shots answer in a box, and reward.pattern reads "
+            message = "the examples of prompt.shots answer in a box, but reward.pattern expects "
             hint = "prompt.examples = a file of your own examples"
-            yield ("prompt.shots", "reward.pattern"), f"{message}answers in another form.", hint
+            yield ("prompt.shots", "reward.pattern"), f"{message}another form.", hint
     if test.bench is None and (test.columns, test.hub) != (ColumnSettings(), HubSettings()):
         message = "eval.columns and eval.hub need eval.bench, which is not set."
         yield ("eval.columns", "eval.hub"), message, "eval.bench=FILE or hub:owner/name"
@@ -266,7 +266,7 @@ OTHERS = {
 
 
 _PLAINLY = {
-    "dict_type": "input should be a method's name, or a table with one",
+    "dict_type": "input should be a method's name, or a table with a name",
     "model_type": "input should be a table; set the keys in it",
 }
 

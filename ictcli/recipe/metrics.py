@@ -98,7 +98,7 @@ class StepMetrics(RunRecord):
     regime_low: KeptShare = None
     """Share of trained tokens with pi < beta: raising their probability raises H2."""
     high_low_ratio: Annotated[Figure, Metric(views=("summary",))] = None
-    """Number of trained tokens above the batch's median H1, divided by the number of the others."""
+    """Number of trained tokens above the batch's median H1, divided by that of the rest."""
     share_kept_positive: Share = None
     """Share of tokens trained in responses with a positive advantage."""
     share_kept_negative: Share = None
@@ -115,7 +115,7 @@ class StepMetrics(RunRecord):
     branch_precision: KeptShare = None
     """Share of trained tokens that are branches."""
     alone: Share = None
-    """Share of tokens before which the response already differs from all others of its group."""
+    """Share of tokens whose preceding text occurs in no other response of the group."""
     sure: KeptShare = None
     """Share of tokens with a probability above 0.99."""
     kept_sure: KeptShare = None
@@ -138,7 +138,7 @@ class StepMetrics(RunRecord):
 
     @property
     def rewards(self) -> dict[str, float]:
-        """The mean reward of each verifier that has one, by metric name: `reward/NAME`."""
+        """The mean rewards of single verifiers, by metric name: `reward/NAME`."""
         names = (name for name in self.model_extra or {} if name.startswith("reward/"))
         return {name: value for name in names if (value := self.value(name)) is not None}
 
@@ -182,7 +182,7 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
             return "is not measured during training", "eval.every=25 evaluates every 25 steps"
         return None
     if name.startswith("eval/"):
-        hint = f"they measure {', '.join(measured)} (eval.k)"
+        hint = f"the evaluations measure {', '.join(measured)} (eval.k)"
         return "is not measured by the evaluations", hint
     if name.startswith("reward/") and name.removeprefix("reward/") in recipe.reward.names:
         return None
@@ -196,7 +196,7 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
         "uniqueness": "uniqueness" in recipe.wanted_stats,
     }
     if name in METRICS and not recorded.get(when := METRICS[name].when, True):
-        return "is measured at no checkpoint", f"recorded at or with: {WHEN[when]}".replace("`", "")
+        return "is measured at no checkpoint", f"recorded only with: {WHEN[when]}".replace("`", "")
     if name in STATISTICS and name not in recipe.wanted_stats:
-        return "is not recorded", "use a method that needs it"
+        return "is not recorded", "use a method that needs this metric"
     return None

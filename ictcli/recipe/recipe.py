@@ -62,7 +62,7 @@ class Recipe(Table):
     warmup: int = Field(default=0, ge=0)
     """Number of initial steps that train every token, for ict and its controls."""
     control: Control = "none"
-    """Control experiment: move the weights that the method gives to tokens to random tokens.
+    """Control experiment: assign the method's token weights to random tokens instead.
     permuted = of the same response; position = at the same position in any response; mass = of any
     response, keeping the sum of |weight x advantage|."""
     kl: float = Field(default=0.0, ge=0)
@@ -167,11 +167,11 @@ class Recipe(Table):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Return the keys of the recipe file that another task left out."""
+        """The keys of the recipe file that were removed because another task was set."""
         return self._left_out
 
     def without(self, keys: tuple[str, ...]) -> Self:
-        """Return the recipe, with these keys as those left out."""
+        """Return the recipe with `left_out` set to these keys."""
         recipe = self.model_copy()
         recipe._left_out = keys
         return recipe
@@ -186,7 +186,7 @@ class Recipe(Table):
 
 
 def data_name(task: str, data: str | None) -> str:
-    """Return a data set's name: of the user's file or folder, `hub:owner/name`, or the task's."""
+    """Return a data set's name: the user's file or folder, `hub:owner/name`, or the task."""
     name = data or task
     return name if name.startswith("hub:") else PurePath(name).name
 

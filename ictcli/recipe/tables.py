@@ -42,7 +42,7 @@ class EngineSettings(Table):
     """Maximum number of responses sampled at once, rounded down to whole groups (at least one)."""
     context: int = Field(default=0, ge=0)
     """Maximum length of a sequence in tokens, prompt and response together; 0 = the model's own
-    maximum (with LongRoPE, as in Phi-3, the length before it is extended)."""
+    maximum (with LongRoPE, as in Phi-3, the length before its extension)."""
     micro_tokens: int = Field(default=2048, ge=1)
     """Maximum number of prompt and response tokens per forward and backward pass; changes memory
     use, not results. Large models with LoRA on a CPU (torch) may use fewer."""
@@ -68,7 +68,7 @@ class EngineSettings(Table):
 
     @property
     def off_policy(self) -> bool:
-        """Whether the rollouts are sampled by a different policy than the one trained."""
+        """Whether the rollouts are sampled by a different policy than the trained policy."""
         return self.sampler != "own"
 
 
@@ -118,7 +118,7 @@ class OptimizerSettings(Table):
     @model_validator(mode="after")
     def _inverse_needs_hold(self) -> Self:
         if self.decay == "inverse" and self.lr_hold == 0:
-            raise ValueError("an inverse decay needs lr_hold, the number of steps before it")
+            raise ValueError("an inverse decay needs lr_hold, the number of steps before the decay")
         return self
 
     def lr_factor(self, step: int, steps: int) -> float:
@@ -203,7 +203,7 @@ class AlarmSettings(Table):
     explosion: Literal["warn", "stop", "off"] = "warn"
     """Alarm if the mean entropy H1 rises above three times its value at the first step."""
     no_signal: Literal["warn", "stop", "off"] = "warn"
-    """Alarm if for five steps in a row the rewards in every group are equal: nothing is learned."""
+    """Alarm if for five steps in a row all rewards of each group are equal: nothing is learned."""
     truncated: Literal["warn", "stop", "off"] = "warn"
     """Alarm if more than half of a step's responses are cut at max_tokens."""
     decline: Literal["warn", "stop", "off"] = "warn"

@@ -1,6 +1,6 @@
 """Checkpoints: what a run resumes from, each with a manifest of checksums.
 
-| path in RUN/checkpoints | is |
+| path in RUN/checkpoints | content |
 |---|---|
 | step-*/ | weights and optimiser state, as the engine saves them, and state.json |
 | step-*/manifest.json | the format, and size and SHA-256 of every other file there |
@@ -250,12 +250,12 @@ def pick(run: Path, which: str) -> Path:
         if path is None:
             raise UserError(
                 f"No checkpoint of {run} is marked as the best.",
-                f"checkpoint.best=eval/pass@1 in a recipe marks one; available steps: {steps}",
+                f"checkpoint.best=eval/pass@1 in a recipe marks the best; available steps: {steps}",
             )
     elif which.isdecimal():
         path = path_of(run, int(which))
     else:
-        raise UserError(f"{which!r} is not a checkpoint.", "best, or a step's number")
+        raise UserError(f"{which!r} is not a checkpoint.", "use best, or the number of a step")
     if path not in complete(run):
         raise UserError(f"There is no checkpoint {path}.", f"available steps: {steps}")
     try:
@@ -277,8 +277,8 @@ def check_finished(run: Path, *names: str) -> None:
 
 
 def old_checkpoints(run: Path, *, finished: bool = False) -> list[Path]:
-    """Return the checkpoints that can be deleted: all older than the newest undamaged one, except
-    the best. With `finished`, a finished run keeps only its best checkpoint."""
+    """Return the checkpoints that can be deleted: all before the newest undamaged checkpoint,
+    except the best. With `finished`, a finished run keeps only its best checkpoint."""
     saved, best = folders(run), best_of(run)
     if not (finished and (run / "summary.json").is_file()):
         newest = next((n for n in reversed(range(len(saved))) if _undamaged(saved[n])), 0)

@@ -1,12 +1,12 @@
 """The run folder: the files of a run, and a lock that keeps a second process out.
 
-| path | is |
+| path | content |
 |---|---|
 | recipe.toml | the resolved recipe; `ictcli train RUN/recipe.toml` repeats the run |
 | environment.json | versions, device, dtype, seed, and checksums of recipe, model and data |
-| metrics.jsonl | one line a step; the same whether or not the run was interrupted |
-| sft.jsonl | one line a supervised step (`sft.data`) |
-| timings.jsonl | one line a step: seconds and memory, which differ between repeats |
+| metrics.jsonl | one line per step; the same whether or not the run was interrupted |
+| sft.jsonl | one line per supervised step (`sft.data`) |
+| timings.jsonl | one line per step: seconds and memory, which differ between repeats |
 | rollouts/step-*.safetensors | recorded rollouts: tokens, statistics, kept mask, texts |
 | eval/*.json, eval/*.jsonl | evaluations and their samples |
 | checkpoints/ | the states to resume from: `ictcli.runs.checkpoints` |
@@ -63,7 +63,7 @@ class Run:
         # a process killed before it wrote the recipe leaves a lock and temporary files
         present = folder.iterdir() if folder.is_dir() else [folder] * folder.exists()
         if any(path.name != ".lock" and not files.is_leftover(path) for path in present):
-            ways = "--run OTHER takes another folder"
+            ways = "--run OTHER uses another folder"
             if is_run(folder):  # never advise to delete any other folder
                 ways = (
                     f"{command('resume', folder)} continues it; {ways}; "
@@ -97,7 +97,7 @@ class Run:
                 raise UserError(
                     f"{folder} cannot be resumed: it was trained with {listed(used)}, which this "
                     "version does not have.",
-                    "it can be evaluated and exported; ictcli train RECIPE begins another run",
+                    "the run can be evaluated and exported; ictcli train RECIPE begins another run",
                 )
             recipe = load_recipe(run.file)
             run._closing = closing.pop_all()
@@ -168,7 +168,7 @@ class Run:
             raise UserError(
                 f"{self.folder / 'metrics.jsonl'} has {steps} of {state.step} steps: "
                 "lines are missing.",
-                "put the file back, or train again",
+                "restore the file from a copy, or train again",
             )
         manifest.leave(self.folder, *STEPS, SFT)
         for name in STEPS:
@@ -187,7 +187,7 @@ class Run:
                 return checkpoints.read(path, engine, self.recipe)
             except DAMAGE as error:
                 reason = error if isinstance(error, DamagedError) else repr(error)
-                say(f"The checkpoint {path} is damaged ({reason}); trying the one before.")
+                say(f"The checkpoint {path} is damaged ({reason}); trying the previous checkpoint.")
         if folders:
             raise RunFailedError(
                 f"No checkpoint of {self.folder} can be read.", "train again in another folder"
@@ -195,7 +195,7 @@ class Run:
         return State()
 
     def metrics(self) -> list[StepMetrics]:
-        """Return the records of metrics.jsonl, one a step."""
+        """Return the records of metrics.jsonl, one per step."""
         return read_lines(self.folder / "metrics.jsonl", StepMetrics)
 
     def append(self, record: StepMetrics | StepTimings | SftMetrics) -> None:

@@ -47,7 +47,7 @@ class Entry(RunRecord):
     step: int
     steps: int | None
     before: float | None
-    """pass@1 before training, or pass@k of the least k evaluated."""
+    """pass@1 before training, or pass@k for the smallest k that was evaluated."""
     after: float | None
     """The same score after training, or at the newest evaluation so far."""
     when: str
@@ -92,7 +92,7 @@ def find_folder(name: Path) -> Path:
         return path
     raise UserError(
         f"There is no run {name}, here or in {RUNS}/{_nearest(str(name))}.",
-        "ictcli runs ls lists the runs there are",
+        "ictcli runs ls lists the runs",
     )
 
 
@@ -138,8 +138,8 @@ def list_runs(folder: Path) -> list[Entry]:
 
 
 def entry(run: Path, *more: str) -> Entry:
-    """Return the entry of a run, read from its folder. The entry's note names results, and files
-    that match `more`, with a wrong checksum, and says why a damaged run cannot be read."""
+    """Return the entry of a run, read from its folder. The note lists files with a wrong checksum
+    (results, and files that match `more`), and says why a damaged run cannot be read."""
     try:
         check_inside(run)
         return _entry(run, *more)

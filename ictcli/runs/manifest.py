@@ -62,7 +62,7 @@ def rewriting(run: Path, *names: str) -> Generator[None]:
 
 def faults(run: Path, *patterns: str) -> dict[str, str]:
     """Return what is wrong with the files in a run's manifest, by name; if patterns are given, only
-    of files that match one. Empty for a run of an older version, which has no manifest."""
+    of matching files. Empty for a run of an older version, which has no manifest."""
     manifest = read_record(run / MANIFEST, Manifest, strict=False)
     if manifest is None:
         unknown = {MANIFEST: "cannot be read, so no checksum of the run is known"}
@@ -76,11 +76,11 @@ def faults(run: Path, *patterns: str) -> dict[str, str]:
                 wrong[name] = "lies outside the run"  # a stranger's manifest may name any path
             elif not (run / name).exists():
                 is_link = (run / name).is_symlink()
-                wrong[name] = "is a link to nothing" if is_link else MISSING
+                wrong[name] = "is a broken link" if is_link else MISSING
             elif not (run / name).is_file():
                 wrong[name] = "is not a regular file"
             elif not is_unchanged(run / name, record):
-                wrong[name] = "is not what the run wrote"
+                wrong[name] = "is not the file that the run wrote"
         except (OSError, ValueError) as error:  # a name may contain any character
             wrong[name] = f"cannot be read ({getattr(error, 'strerror', None) or error})"
     return wrong

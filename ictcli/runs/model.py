@@ -53,7 +53,7 @@ def find_models(
     `checkpoint`, "best" or a step, applies to each of the runs."""
     if checkpoint is not None and not any(is_run(Path(model)) for model in models):
         raise UserError(
-            "--checkpoint needs a run, and none is named.", "ictcli runs ls lists the runs"
+            "--checkpoint needs a run, but no run is named.", "ictcli runs ls lists the runs"
         )
     named = zip(models, short_names(models, checkpoint), strict=True)
     specs = [_model_spec(model, name, checkpoint, settings, say) for model, name in named]
@@ -62,7 +62,7 @@ def find_models(
 
 def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[ModelSpec]:
     """Give all models the prompt and sampling settings of the runs among them, or else of the
-    exported models, if these have equal settings: then only the models differ."""
+    exported models, if their settings are equal: then only the models differ."""
     references = [spec for spec in specs if spec.run] or [spec for spec in specs if spec.known]
     settings = [{name: getattr(spec, name) for name in ALIKE} for spec in references]
     if not settings or any(table != settings[0] for table in settings):
@@ -156,7 +156,7 @@ def _exported(file: Path) -> EvaluationSettings:
     except (AttributeError, ValueError) as error:  # pydantic's ValidationError too
         raise UserError(
             f"{file} has no valid settings for prompts and sampling.",
-            "remove it, and the model is prompted with the default settings",
+            "remove the file to use the default settings",
         ) from error
 
 
@@ -168,7 +168,7 @@ def settings_of(
     run: Path, say: Callable[[str], None] = lambda text: None
 ) -> tuple[RecipeFile, EvaluationSettings, list[Path]]:
     """Return a run's recipe, its evaluation settings, and those of its plugins that could be
-    loaded; `say` gets a sentence for each of the others. UserError if recipe.toml is not a complete
+    loaded; `say` gets a sentence for each other plugin. UserError if recipe.toml is not a complete
     recipe."""
     try:
         return _read(read_run(run), say)
@@ -182,7 +182,7 @@ def settings_of(
             reason = str(error)
         raise UserError(
             f"{run / 'recipe.toml'} is damaged, or not a run's recipe: {reason.rstrip('.')}.",
-            f"restore it, or evaluate the model alone: {run / 'model'}",
+            f"restore the file, or evaluate the model alone: {run / 'model'}",
         ) from error
 
 
@@ -234,7 +234,7 @@ def _prompt(file: Path, table: dict[str, Any]) -> PromptSettings:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(
                 f"{record} does not have the examples that were drawn for the run.",
-                "put the file back, or evaluate the model alone: its folder in the run",
+                "restore the file, or evaluate the folder of the model alone",
             ) from error
     return prompt.model_copy(update={"examples": examples, "shots": 0, "max_tokens": 0})
 

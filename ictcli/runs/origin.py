@@ -31,7 +31,7 @@ MAY_CHANGE = ("model", "plugins", "engine", "checkpoint", "alarms", "log", "data
 
 
 def recorded(began: Environment) -> Origin:
-    """Return the checksums in environment.json: of recipe and model, and those of `of_problems`."""
+    """Return the checksums in environment.json: of recipe, model and problems (`of_problems`)."""
     checksums = {"recipe": began.recipe_sha256, "model": began.model.sha256}
     present = {part: sha256 for part, sha256 in checksums.items() if sha256}
     return {**present, **of_problems(began.data.to_json())}
@@ -45,21 +45,21 @@ def check_same(run: Path, began: Environment, now: Origin, since: str = "the run
     changed = {name.partition(".")[0] for name in differs}
     if "recipe" in changed:
         raise UserError(
-            f"{run / 'recipe.toml'} was changed since {since}, or the file of one of its verifiers "
-            "was.",
-            "restore it, or train the changed recipe as another run",
+            f"{run / 'recipe.toml'}, or the file of one of its verifiers, was changed since "
+            f"{since}.",
+            "restore the file, or train the changed recipe as another run",
         )
     if "model" in changed:
         raise UserError(
-            f"The model of {run / 'recipe.toml'} is not the one that the run began with, "
+            f"The model of {run / 'recipe.toml'} is not the model that the run began with, "
             f"{began.model.name}: its weights or its config.json differ.",
-            "set model to the path of the first model, or train this model as another run",
+            "set model to the path of the original model, or train this model as another run",
         )
     if part := next((part for part in PROBLEMS if part in changed), None):
         old, new = (_size(parts[part]) for parts in (before, now))
         raise UserError(
             f"The {PROBLEMS[part]} changed since {run} began: {old}, and now {new}.",
-            "put the data back as it was, or train in another folder: --run OTHER",
+            "restore the original data, or train in another folder: --run OTHER",
         )
 
 
@@ -68,9 +68,9 @@ def _size(part: Mapping[str, Any] | None) -> str:
 
 
 def of_recipe(recipe: Mapping[str, Any], began: Environment | None = None) -> str:
-    """Return the SHA-256 of the recipe keys that decide a run's results. A verifier's file counts
-    by its content. For a run that was extended to more steps, the SHA-256 recorded at its start is
-    returned if no other key changed."""
+    """Return the SHA-256 of the recipe keys that decide a run's results. A verifier's file is
+    hashed by content. For a run that was extended to more steps, return the SHA-256 recorded at
+    its start if no other key changed."""
     data, began = _deciding(recipe), began or Environment()
     earlier = {digest({**data, "steps": steps}) for steps in began.extended_from}
     return began.recipe_sha256 if began.recipe_sha256 in earlier else digest(data)

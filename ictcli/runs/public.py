@@ -32,7 +32,7 @@ def is_public(model: str, run: Path | None = None) -> bool:
 
 def place_of(name: str, run: Path | None) -> Path | None:
     """Return the path `name` where it exists: in the working directory, or else in the run's folder
-    or one of its parents. None if it exists in none of them."""
+    or one of its parents. None if it does not exist in any of them."""
     folders = [Path(), *([run.resolve(), *run.resolve().parents] if run else [])]
     try:
         return next((folder / name for folder in folders if (folder / name).exists()), None)

@@ -87,7 +87,7 @@ def _record(line: bytes, kind: type[R]) -> R | None:
 
 def damaged(path: Path) -> UserError:
     """Return the UserError for a damaged file of a run."""
-    again = f"rm {shell_word(path)} and then {command('resume', path.parent)} writes it again"
+    again = f"let ictcli write it again: rm {shell_word(path)}; {command('resume', path.parent)}"
     return UserError(f"{path} is damaged.", f"restore it from a copy, or {again}")
 
 

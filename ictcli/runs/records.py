@@ -183,7 +183,7 @@ class Summary(RunRecord):
     tokens_kept_share: float
     kept_tokens: dict[str, float]
     """Statistics of the trained tokens: means over the steps after the dense warm-up, or over all
-    steps if none followed it."""
+    steps if there are none after it."""
     steps_skipped: int = 0
     peak_bytes: int | None = None
     model: str = ""
@@ -229,7 +229,7 @@ class DataRecord(RunRecord):
     split: str | None = None
     revision: str | None = None
     generator: str | None = None
-    """Name of a reasoning-gym task; `version` is that of the library."""
+    """Name of a reasoning-gym task; `version` is the version of the library."""
     version: str | None = None
     seeds: dict[str, int] | None = None
     sha256: str | None = None

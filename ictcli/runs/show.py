@@ -148,7 +148,7 @@ def next_commands(run: Path, state: State, checkpoint: int | None = None) -> lis
 
 def evaluation_command(run: Path, checkpoint: int | None = None) -> str | None:
     """Return the command that compares a finished run with its base model; None if the recipe names
-    none. If the base is a run, the command names its weights, to prompt them like this run."""
+    no model. If the base is a run, the command names its weights: they are prompted like `run`."""
     recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
     if not recipe.model:
         return None
@@ -168,7 +168,7 @@ class RunCheck(RunRecord):
 
 
 def check_run(run: Path) -> RunCheck:
-    """Compare all files of a run that have a checksum with it. Older versions of ictcli wrote
+    """Compare those files of a run that have checksums with them. Older versions of ictcli wrote
     checksums for checkpoints only."""
     wrong = manifest.faults(run)
     folders = checkpoints.folders(run)

@@ -17,7 +17,7 @@ def read_run(run: Path) -> RecipeFile:
     try:
         file = read_recipe(run / "recipe.toml")
     except UserError as error:
-        raise UserError(error.message, "restore it") from error
+        raise UserError(error.message, "restore the file") from error
     check_base(run, str(file.data.get("model", "")))
     return replace(file, own=False)
 

@@ -1,4 +1,4 @@
-"""`ictcli check`: try out a recipe for a minute, to learn whether training is worth its hours.
+"""`ictcli check`: try out a recipe for a minute, to find out whether to train for hours.
 
 The model answers problems of the first steps as in training, one group after the other, until the
 verdict is certain or the time is up. Part of an update is timed. Nothing is written.
@@ -36,8 +36,8 @@ from ictcli.train.verdict import is_certain, verdict_of
 from ictcli.types import IntArray, Problem
 
 SAMPLING, ALONE = 0.7, 0.9
-"""Shares of the time limit after which sampling stops: usually, and if no group has ended yet. An
-update is timed in the rest."""
+"""Shares of the time limit after which sampling stops: `SAMPLING`, or `ALONE` if no group has ended
+yet. An update is timed in the rest of the time."""
 SHOWN = 3
 """Number of prompts that are shown."""
 PACED, PAIR = 4, 2

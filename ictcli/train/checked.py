@@ -53,7 +53,7 @@ class Groups:
     total: int = 0
     with_signal: int = 0
     all_right: int = 0
-    """Groups without signal in which every answer is right; `all_wrong`: in which none is."""
+    """Groups without signal in which all answers are right; `all_wrong`: no answer is right."""
     all_wrong: int = 0
 
 
@@ -63,13 +63,13 @@ class Tried:
 
     shown: tuple[ShownPrompt, ...]
     sampled: dict[str, int]
-    """Number of answers by verdict: correct, wrong, unparsed, timeout. Of these `truncated` were
-    cut at max_tokens, `cut_unread` of them unparsed and `cut_wrong` wrong. Answers that the time
-    limit or Ctrl-C cut are counted in `unended` only."""
+    """Number of answers by verdict: correct, wrong, unparsed, timeout. `truncated` of them
+    were cut at max_tokens: `cut_unread` unparsed and `cut_wrong` wrong ones. Answers that the
+    time limit or Ctrl-C cut are counted in `unended` only."""
     groups: Groups
     """Groups whose answers all ended in time."""
     rewards: dict[str, float | None]
-    """If there are several reward functions: the mean reward of each; None if it gave none."""
+    """Mean reward of each reward function, if there are several; None if it gave no reward."""
     reasons: dict[str, int]
     """Number of unparsed or timed out answers by reason, the most frequent reason first."""
     room: int

@@ -23,9 +23,9 @@ from ictcli.text import shell_word
 SOME = 0.1
 """If fewer responses than this share end without a readable answer, max_tokens is the cause."""
 WIDE = 16
-"""Group size from which on a larger group is not advised if all responses are wrong."""
+"""If all responses are wrong, a larger group is advised only below this group size."""
 REASONED = 128
-"""A response of fewer tokens has no room to reason, so a short form is advised, not more tokens."""
+"""If max_tokens is lower, there is no room to reason; a short form is advised, not more tokens."""
 TRIAL = 5
 """A run of fewer steps does not fail if every gradient was 0: it may only be a trial."""
 
@@ -50,13 +50,13 @@ class Symptom:
 
 
 SMALLER_STEP = ("lr={slower:g}", "often helps")
-ENTROPY = "at step {step}: {entropy:.3g} nats a token, {first:.3g} at the first"
+ENTROPY = "at step {step}: {entropy:.3g} nats per token, {first:.3g} at the first step"
 SYMPTOMS = {
     "truncated": Symptom(
         "{truncated}{of_step} are cut at max_tokens={max_tokens}{before}",
         "max_tokens={longer}",
         "gives room for longer responses",
-        "a few supervised steps on short examples teach where to end (docs/sft.md)",
+        "a few supervised steps on short examples teach where to end a response (docs/sft.md)",
     ),
     "no room": Symptom(
         "{truncated} are cut at max_tokens={max_tokens}, and the model's context has no room for "
@@ -67,19 +67,19 @@ SYMPTOMS = {
         "prompt.shots=2",
         "shows the model how to answer",
         "prompt.suffix or prompt.system can say how to answer, reward.pattern can read other forms "
-        "of answers, and a few supervised steps on examples teach the form (docs/sft.md)",
+        "of answers, and a few supervised steps on examples teach the answer format (docs/sft.md)",
     ),
     "no form": Symptom(
         "{unread} have no readable answer{cut}",
         "prompt.suffix='End with one line: Answer: and the answer alone.' "
         "'reward.pattern=Answer: *(.+)'",
-        "say how to answer, and read such answers",
-        "a few supervised steps on examples teach the form (docs/sft.md)",
+        "say how to answer, and extract such answers",
+        "a few supervised steps on examples teach the answer format (docs/sft.md)",
     ),
     "own examples": Symptom(
         "{unread} have no readable answer{cut}",
         "{examples}",
-        "first teaches the form, by supervised steps on your answers",
+        "first teaches the answer format, by supervised steps on your answers",
         "max_tokens={longer} gives room for longer responses",
     ),
     "all_right": Symptom(
@@ -95,13 +95,13 @@ SYMPTOMS = {
         "easier problems, a few supervised steps (docs/sft.md) or a larger model help",
     ),
     "equal": Symptom(
-        "{all_right} have only right responses and {all_wrong} have none",
+        "{all_right} have only right responses and {all_wrong} have no right response",
         "group={wider}",
         "samples more responses to each problem",
     ),
     "untrained": Symptom(
-        "{label} keeps {kept} of the tokens, but none in the {signal} of the groups that have "
-        "unequal rewards",
+        "{label} keeps {kept} of the tokens, but none in groups with unequal rewards ({signal} of "
+        "all groups)",
         "method=grpo",
         "trains every token",
     ),
@@ -118,7 +118,7 @@ SYMPTOMS = {
     "decline": Symptom(
         "The share of correct rollouts was {best} at its best and is {now} {when}", *SMALLER_STEP
     ),
-    "collapse": Symptom(f"Entropy collapse {ENTROPY}", *SMALLER_STEP, "so may a larger kl"),
+    "collapse": Symptom(f"Entropy collapse {ENTROPY}", *SMALLER_STEP, "a larger kl may help too"),
     "explosion": Symptom(f"Entropy explosion {ENTROPY}", *SMALLER_STEP),
     "solved": Symptom(
         f"Entropy collapse {ENTROPY}",
@@ -126,9 +126,9 @@ SYMPTOMS = {
     ),
     "sure": Symptom(
         "the model is already sure of many tokens that {label} trains: {kept_sure} of them have "
-        "p > 0.99, and {sure} of all tokens",
+        "p > 0.99, against {sure} of all tokens",
         "method.max_prob=0.99",
-        "leaves them out (methods ict and random)",
+        "leaves out such tokens (methods ict and random)",
     ),
     "nonfinite": Symptom("{steps} had a loss or gradient that is not finite", *SMALLER_STEP),
 }
@@ -211,7 +211,7 @@ def diagnose(
     """Return why groups have equal rewards, as a name and a symptom: the most specific cause that
     holds for half of the responses or groups. `room`: tokens that the context leaves for a
     response. `shots`: whether the data has responses to show as examples. `words`: the shares as
-    text, in place of those of `signal.words()`."""
+    text, instead of `signal.words()`."""
     if (unread := signal.unparsed + signal.truncated) >= 0.5:
         formless = signal.unparsed >= max(1 - unread, SOME)  # most responses that ended
         name = "unparsed" if formless else "truncated"

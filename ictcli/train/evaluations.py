@@ -45,7 +45,7 @@ def known_evaluation(
 
 
 def asks_greedily(recipe: Recipe, label: str) -> bool:
-    """Return whether an evaluation also samples each problem greedily, for the summary."""
+    """Return whether an evaluation also samples each problem greedily, for summary.json."""
     usual = recipe.temperature if recipe.eval.temperature is None else recipe.eval.temperature
     return label in ALONE and usual != 0
 

@@ -28,7 +28,7 @@ STEPS = 5
 COLLAPSE_BELOW, EXPLOSION_ABOVE = 0.1, 3.0
 """Ratios of the mean entropy to its first value that raise an alarm."""
 NONFINITE_LIMIT = 3
-"""Number of consecutive non-finite steps that ends a run, whatever the recipe says."""
+"""Number of consecutive non-finite steps that ends a run, even if the alarm is off."""
 FAILING_LIMIT = 3
 """Number of consecutive steps that ends a run if a verifier fails on all answers; 1 if it never
 worked."""

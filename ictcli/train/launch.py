@@ -34,14 +34,14 @@ from ictcli.train.loop import train
 from ictcli.types import Problem
 
 TURN = 16
-"""Most tokens that a chat template adds around a message."""
+"""Maximum number of tokens that a chat template adds around a message."""
 
 
 def launch(
     run: Run, recipe: Recipe, observer: Observer, begin: Callable[[], None] = lambda: None
 ) -> records.Summary:
     """Build the engine, train the run to its end, and return its summary. `begin` is called after
-    all checks, before the first step. Called by rank 0; other ranks get the recipe from it."""
+    all checks, before the first step. Rank 0 calls `launch` and sends the recipe to the others."""
     ranks = communicator()
     if ranks.size > 1:
         ranks.broadcast(program_of(run, recipe))
@@ -230,9 +230,9 @@ def failure_message(error: Exception) -> str:
 
 @contextlib.contextmanager
 def record_failure(run: Run, recipe: Recipe) -> Generator[None]:
-    """Write an exception raised in the context to failure.json, and add the command that resumes
-    the run as a note to it. Ctrl-C is not a failure. If torchrun restarts a run that stopped
-    itself, by an alarm for example, raise its error again."""
+    """Write an exception raised in the context to failure.json, and add to the exception a note:
+    the command that resumes the run. Ctrl-C is not a failure. If torchrun restarts a run that
+    stopped itself, by an alarm for example, raise its error again."""
     before = run.read("failure.json", records.Failure) if is_restarted() else None
     if before and before.final:
         raise errors.RunFailedError(

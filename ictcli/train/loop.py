@@ -52,7 +52,7 @@ def train(
     health = Health(run, recipe, task.domain, observer.warned)
 
     def judge(evaluation: Evaluation) -> None:
-        """Record the current step as the best if an evaluation of its weights says so."""
+        """Record the current step as the best if it is, by an evaluation of its weights."""
         metrics = with_passes(StepMetrics(step=state.step), recipe.eval.k, evaluation)
         if checkpoints.update_best(state, recipe.checkpoint.best, metrics, due=False):
             checkpoints.prune(run.folder, state, recipe.checkpoint.last)
@@ -73,7 +73,7 @@ def train(
     elif task.sft:
         supervise(run, recipe, task, engine, state, observer, interrupted, clock)
         if recipe.steps and not known_evaluation(run, recipe, "step-000000"):
-            evaluate("step-000000")  # tells the effect of these steps from that of the loop
+            evaluate("step-000000")  # separates the effect of these steps from that of RL
 
     for number in range(state.step + 1, recipe.steps + 1):
         started = time.perf_counter()
@@ -113,7 +113,7 @@ def train(
                 run.checkpoint(engine, state, recipe.checkpoint.last)
         health.react(alarms, state, metrics)
         if stop and number < recipe.steps:
-            saved = "and saved" if metrics.finite else "but not saved: it was not finite"
+            saved = "and saved" if metrics.finite else "but not saved: loss or gradient not finite"
             raise InterruptedRunError(
                 f"Interrupted: step {number} of {recipe.steps} is finished {saved}.",
                 command("resume", run.folder),

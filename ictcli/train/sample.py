@@ -123,5 +123,5 @@ def _replaced(batch: Batch, indices: IntArray, drawn: Batch) -> Batch:
 
 def taken_as_correct(recipe: Recipe, batch: Batch) -> BoolArray:
     """Return (B,): whether the method treats a response as correct. With a control reward
-    (`reward.signal`) these are the rewarded ones, so that verdicts do not influence training."""
+    (`reward.signal`) these are the rewarded responses: verdicts do not influence training."""
     return batch.correct if recipe.reward.signal == "true" else batch.rewards > 0

@@ -53,7 +53,7 @@ def supervise(
         if not report.finite:
             raise RunFailedError(
                 f"The loss or the gradient of supervised step {number} is not finite.",
-                f"train again with a smaller rate than sft.lr={recipe.sft_lr:g}",
+                f"train again with a learning rate below sft.lr={recipe.sft_lr:g}",
             )
         metrics = SftMetrics(
             step=number,

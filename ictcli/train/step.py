@@ -73,7 +73,7 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> U
         chosen = np.asarray(getattr(choice, "kept", None))
         if chosen.shape != valid.shape or chosen.dtype != bool:
             raise RunFailedError(
-                f"The method {method.name} returned no Choice with bools {valid.shape} as `kept`.",
+                f"The method {method.name} returned no Choice with bool `kept` {valid.shape}.",
                 "docs/extending.md has an example",
             )
     kept = choice.kept & valid  # a plugin's rule may ignore padding
@@ -98,8 +98,8 @@ def optimise(
     """Make the optimiser updates of a step, epochs x mini-batches, and return their reports. Stop
     after an update that is not finite; make none if the batch is not finite.
 
-    With one mini-batch an epoch, pi_old comes from the forward pass of the first epoch: the first
-    ratio is exactly 1 and no pass is added. With several, pi_old must be known before the first
+    With one mini-batch per epoch, pi_old comes from the forward pass of the first epoch: the first
+    ratio is exactly 1 and no pass is added. With more, pi_old must be known before the first
     update changes the weights: it is the sampler's log-probability or, if another policy sampled
     (`engine.sampler`), comes from an extra forward pass.
     """

@@ -10,7 +10,7 @@ from ictcli.train.diagnosis import Signal, diagnose, share_interval, share_of
 FEW = 0.2
 """Share of groups with a signal below which most of the sampling would be wasted."""
 MOST = 0.5
-"""Share of responses or groups from which on a fault counts as the cause."""
+"""A fault counts as the cause if it affects at least this share of responses or groups."""
 
 Verdict = tuple[bool, str, tuple[str, ...]]
 """Whether to train, the reason, and advised settings (KEY=VALUE)."""
@@ -18,7 +18,7 @@ Verdict = tuple[bool, str, tuple[str, ...]]
 
 def is_certain(groups: Groups, answers: int, unread: int) -> bool:
     """Return whether the verdict is certain: by its 95 % interval the share of groups with a signal
-    is above or below `FEW`; or it is 0, and one cause has a share above `MOST`. The causes are
+    is above or below `FEW`; or it is 0, and the share of a cause is above `MOST`. The causes are
     unread answers, all wrong and all right groups."""
     interval = share_interval(groups.with_signal, groups.total)
     if interval.low >= FEW or interval.high < FEW:
@@ -30,8 +30,8 @@ def is_certain(groups: Groups, answers: int, unread: int) -> bool:
 def verdict_of(
     recipe: Recipe, memory: MemoryCheck, tried: Tried | None, *, worked: bool
 ) -> Verdict:
-    """Return the verdict of `ictcli check`. If it is not certain, one right answer is enough to
-    train. `worked`: whether the data has solutions to show as examples."""
+    """Return the verdict of `ictcli check`. If the verdict is not certain, one right answer is
+    enough to train. `worked`: whether the data has solutions to show as examples."""
     if tried is None:
         return False, memory.sentence, memory.settings
     if tried.finite is False:
@@ -50,12 +50,12 @@ def verdict_of(
     counts = f"{share_of(share, 'groups', groups.total)} {having} {rewards}"
     if not groups.total:
         right = share_of(sampled["correct"] / tried.answers, "responses", tried.answers)
-        counts = f"no whole group ended in time, and {right} are right"
+        counts = f"no group was completed in time, and {right} are right"
     if certain and share >= FEW:
         cut = share_of(sampled["truncated"] / tried.answers, "responses", tried.answers)
         more = f" But {cut} are cut at max_tokens={recipe.max_tokens}."
         more *= 2 * sampled["truncated"] >= tried.answers
-        return True, f"Train: {counts}: there is something to learn from.{more}", ()
+        return True, f"Train: {counts}, so there is something to learn.{more}", ()
     signal = Signal(
         (sampled["unparsed"] - sampled["cut_unread"]) / tried.answers,
         sampled["cut_unread"] / tried.answers,
@@ -70,10 +70,10 @@ def verdict_of(
         words["cut"] = f", {cut} of them cut at max_tokens={recipe.max_tokens}"
     name, cause = diagnose(recipe, signal, room=tried.room, shots=shots, **words)
     if recipe.sft.data and share < FEW and name not in ("all_right", "equal"):
-        first = "Supervised steps come first, and may change that"
-        return True, f"Train: {cause.sentence}. {first}: see the evaluation step-000000 then.", ()
+        first = "Supervised steps come first and may change that"
+        return True, f"Train: {cause.sentence}. {first} (see the evaluation step-000000).", ()
     if not certain and (groups.with_signal or sampled["correct"]):
-        return True, f"Train, though it is not certain: {counts}. {longer} samples more.", ()
+        return True, f"Train, though this is not certain: {counts}. {longer} samples more.", ()
     way = cause.next if cause.setting else cause.next[:1].upper() + cause.next[1:]
     begin = "Not yet" if certain else "Probably not yet"
     sentence = f"{begin}: {cause.sentence}; {counts}." + f" {way}." * bool(way)

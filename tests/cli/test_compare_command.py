@@ -108,7 +108,7 @@ def test_runs_that_began_otherwise_are_not_set_beside_others(whole: Comparison) 
     whole.run("other", code=1)
     found = whole.numbers("other")
     assert len(found["failed"]) == 1
-    assert "ict-s0/environment.json is not what the run wrote" in found["failed"][0]
+    assert "ict-s0/environment.json is not the file that the run wrote" in found["failed"][0]
 
 
 BROKEN = """

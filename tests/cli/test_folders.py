@@ -1,6 +1,6 @@
 """Folders that are taken, read-only or full: nothing that was saved is lost. And a run as another
 left it: nothing is read, written, deleted or copied through a link that leaves the folder it lies
-in, and a file that is not what the run wrote is named.
+in, and a file that is not the file that the run wrote is named.
 
 `python bench/damage.py --cases 5000` damages files of runs for every command.
 """
@@ -245,4 +245,4 @@ def test_what_still_reads_but_was_altered_is_named(ictcli: Processes, place: Pat
         (("resume", "run"), "summary.json"),
     ):
         ended = ictcli.done(*command)
-        assert f"{file} is not what the run wrote" in ended.out + ended.err, command
+        assert f"{file} is not the file that the run wrote" in ended.out + ended.err, command

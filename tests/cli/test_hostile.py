@@ -91,7 +91,7 @@ def test_what_reads_a_run_shows_no_control_character(ictcli: Processes, world: W
         told = json.loads(show(ictcli, world, *args, "--json").out)
         assert json.dumps(NAME)[1:-1] in json.dumps(told)
     show(ictcli, world, "runs", "diff", run, run)
-    assert "not what the run wrote" in show(ictcli, world, "runs", "check", run, code=1).out
+    assert "not the file that" in show(ictcli, world, "runs", "check", run, code=1).out
     json.loads(show(ictcli, world, "runs", "check", run, "--json", code=1).out)
     show(ictcli, world, "resume", run)
     show(ictcli, world, "inspect", run)

@@ -65,7 +65,7 @@ def test_keys_move_switch_and_quit(terminal: Terminal) -> None:
     terminal.press("n", "prompt 2/3")
     terminal.press("pp", "prompt 3/3")
     terminal.press("[", r"step 10 \(")
-    terminal.press("[", "No step was recorded before")
+    terminal.press("[", "No earlier step was recorded")
     terminal.press("]", r"step 20 \(")
     quit_by_key(terminal)
 

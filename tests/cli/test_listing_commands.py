@@ -62,7 +62,7 @@ def test_the_doctor_says_which_engines_run(ictcli: Processes) -> None:
     states = {found[f"engine {name}"]["state"] for name in ("torch", "mlx")}
     assert states <= {"ok", "missing", "failed"}
     assert ended.code == (0 if "ok" in states else 3)
-    assert found["hub"]["finding"] == "offline by environment"
+    assert found["hub"]["finding"] == "offline, by environment variable"
 
 
 def test_every_key_is_explained(ictcli: Processes) -> None:

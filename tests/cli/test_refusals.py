@@ -41,7 +41,7 @@ TYPED = {
     "eval {} --bench chain prompt.template=chat": "has no chat template",
     "generate builtin:chain 'What is 3 plus 4?'": "becomes '34'. prompts look like ",
     "generate builtin:chain ''": "The prompt is empty. prompts look like ",
-    "generate builtin:chain x=3": "to ask a prompt that looks like KEY=VALUE",
+    "generate builtin:chain x=3": "if your prompt looks like KEY=VALUE",
     "generate builtin:chain 3 + 4=": "put the prompt in quotes",
     f"generate builtin:chain {'1+' * 200}1=": "no room for an answer in the model's context of 256",
     "generate builtin:chain \udcff": "not UTF-8",

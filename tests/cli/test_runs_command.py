@@ -94,7 +94,7 @@ def test_a_path_wins_and_the_nearest_name_is_told(ictcli: Processes, here: Path)
         told = ictcli.refused(*command)
         assert "mien, here or in runs/ (did you mean mine?). ictcli runs ls" in told
     told = ictcli.refused("runs", "show", "runs/group")
-    assert "group is not a run folder. ictcli runs ls runs/group lists the runs there are" in told
+    assert "group is not a run folder. ictcli runs ls runs/group lists the runs" in told
     (here / "mine").mkdir()
     assert "mine is not a run folder." in ictcli.refused("runs", "show", "mine")
     rows = ictcli.run("runs", "ls").out

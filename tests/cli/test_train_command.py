@@ -56,7 +56,7 @@ def test_a_dry_run_s_recipe_reads_back(ictcli: Processes, small: Small, tmp_path
     overrides = (*small, "method.scope=group", "eval.k=[1]", "seed=3", "adapter.rank=4")
     ended = ictcli.done("train", "chain", *overrides, "--dry-run")
     assert ended.err.startswith("note: adapter.rank has no effect")
-    assert "\nplan: 100 steps of 4 prompts x 4 rollouts" in ended.err and "It fits: " in ended.err
+    assert "\nplan: 100 steps of 4 prompts x 4 rollouts" in ended.err and "run fits: " in ended.err
     assert tomllib.loads(ended.out)["method"] == {"name": "ict", "scope": "group"}
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "copy.toml").write_text(ended.out)
@@ -144,10 +144,10 @@ def test_what_cannot_be_trained_on_is_left_alone(
     ):
         assert words in ictcli.refused("resume", trained, override, "--trust")
     ended = ictcli.done("resume", trained, "steps=6", "--trust")
-    assert f"ictcli resume {trained} steps=N trains on." in ended.err
+    assert f"ictcli resume {trained} steps=N continues the training." in ended.err
     assert files_of(trained) == before
     for name, edit, words in (
-        ("recipe.toml", ("\nlr = ", "\nlr = 1"), "recipe.toml was changed since"),
+        ("recipe.toml", ("\nlr = ", "\nlr = 1"), "was changed since"),
         ("metrics.jsonl", ("\n", ""), "lines are missing"),
         ("checkpoints/step-000006/state.json", ("{", "["), "can be read"),
     ):

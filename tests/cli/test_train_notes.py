@@ -175,5 +175,5 @@ def test_it_advises_against_a_training_that_would_learn_nothing(
     short = ictcli.run(*check, "--seconds", "0.001")
     assert short.code == 4 and "Not known" in short.out and short.out.endswith("--seconds=0.004\n")
     tight = ictcli.run(*check, "engine.memory_limit=0.001")
-    assert tight.code == 4 and "It does not fit" in tight.out
+    assert tight.code == 4 and "The run does not fit" in tight.out
     assert "groups:" not in tight.out

@@ -69,7 +69,7 @@ def test_every_reward_and_every_example_is_named_and_no_place(tmp_path: Path) ->
         assert told in text
     assert "on `chats.jsonl` alone, with one seed" in text and "/home" not in text
     (run / "summary.json").write_text("{")
-    assert "Its results cannot be read" in card(run, "it", "it", adapter=False, layout="hf")
+    assert "results of the run cannot be" in card(run, "it", "it", adapter=False, layout="hf")
 
 
 def test_supervised_steps_alone_are_no_reinforcement_learning(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_supervised_steps_alone_are_no_reinforcement_learning(tmp_path: Path) ->
     text = card(make_run(tmp_path / "run", **told), "it", "it", adapter=False, layout="hf")
     assert header(text)["tags"] == ["ictcli", "sft"] and "datasets" not in header(text)
     assert "trained on `chats.jsonl` by supervised fine-tuning (SFT). Made" in text
-    assert "After the training of `first`, it was trained on `chats.jsonl` alone" in text
+    assert "Starting from `first`, the model was trained on `chats.jsonl` alone" in text
     assert not any(word in text for word in ("reinforcement", "`ict`", "2606.19771", "sampled tok"))
     assert "held-out problems" not in text  # the first run may have trained on them
 

@@ -39,7 +39,7 @@ def test_a_file_is_as_written_until_it_is_changed(
                 known[name] = ""
             elif deed == "damage" and path.exists():
                 path.write_text(path.read_text() + "x")
-                known[name] = "is not what the run wrote"
+                known[name] = "is not the file that the run wrote"
             elif deed == "delete" and path.exists():
                 path.unlink()
                 known[name] = "is missing"
@@ -74,7 +74,7 @@ def test_a_stranger_s_manifest_has_nothing_read_outside_the_run(tmp_path: Path) 
     files = {name: {"bytes": 1, "sha256": ""} for name in names}
     (run / "manifest.json").write_text(json.dumps({"format": 1, "files": files}))
     outside = ["lies outside the run"] * 2
-    found = [*outside, "is not a regular file", "is a link to nothing"]
+    found = [*outside, "is not a regular file", "is a broken link"]
     assert list(manifest.faults(run).values()) == list(manifest.altered(run).values()) == found
 
 

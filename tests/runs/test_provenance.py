@@ -55,8 +55,8 @@ def test_it_goes_on_with_its_own_recipe_and_model_wherever_that_lies_now(
     moved = str(shutil.copytree(tiny_model, tmp_path / "moved"))
     text, whole = (made / "recipe.toml").read_text(), (made / "metrics.jsonl").read_bytes()
     for old, new, words in (
-        ("temperature = 1.0", "temperature = 0.5", "recipe.toml was changed since the run began"),
-        (str(tiny_model), str(untied_model), f"not the one that the run began with, {tiny_model}"),
+        ("temperature = 1.0", "temperature = 0.5", "was changed since the run began"),
+        (str(tiny_model), str(untied_model), f"that the run began with, {tiny_model}"),
     ):
         assert old in text
         (made / "recipe.toml").write_text(text.replace(old, new, 1))
@@ -172,8 +172,8 @@ def test_a_part_that_both_know_and_that_differs_is_refused_in_a_sentence(tmp_pat
     check_same(tmp_path, Environment(), NOW)  # an older version recorded nothing
     check_same(tmp_path, began, {})
     for part, other, words in (
-        ("recipe", "x", ["recipe.toml was changed since the run began"]),
-        ("model", "x", ["is not the one that the run began with, m:"]),
+        ("recipe", "x", ["was changed since the run began"]),
+        ("model", "x", ["is not the model that the run began with, m:"]),
         ("train", NOW["heldout"], ["problems to train on changed ", "not listed, and now 2 with"]),
         ("heldout", {"problems": 3, "sha256": "c"}, ["problems to evaluate on changed ", "now 3"]),
     ):

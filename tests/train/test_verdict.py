@@ -95,10 +95,10 @@ def test_answers_without_a_whole_group_give_a_verdict_that_says_its_intervals() 
     none = Groups()
     ready, text, changes = verdict(tried(none, unparsed=2))
     assert not ready and text.startswith("Probably not yet: 2 of 2 responses (16-100 %) have no")
-    assert "no whole group" in text and changes[0].startswith("prompt.")
+    assert "no group was completed" in text and changes[0].startswith("prompt.")
     assert verdict(tried(none, unparsed=6))[1].startswith("Not yet: 6 of 6 responses (54-100 %)")
     ready, text, _ = verdict(tried(none, correct=3, wrong=1))
-    assert ready and "not certain: no whole group" in text and "groups are" not in text
+    assert ready and "not certain: no group was" in text and "groups are" not in text
     ready, text, _ = verdict(tried(none, wrong=5))
     assert not ready and text.startswith("Probably not yet: 5 of 5 responses")
     assert verdict(tried(none, unended=8))[1].startswith("Not known")
