@@ -88,6 +88,10 @@ def print_check(checked: Checked, command: str, *, as_json: bool) -> None:
         time = tried.time
         steps = int((HOUR - seconds) / time.step) + time.steps if seconds > HOUR else 0
         shorter = f" steps={steps} takes at most an hour." if steps > 0 else ""
+        if seconds > HOUR:
+            shorter += " A smaller max_tokens, prompts or eval.problems takes less time."
+        if time.supervised:
+            shorter += " Supervised steps may shorten the responses, and so the steps after them."
         output(
             f"time: about {duration(seconds)}: {duration(tried.load_s)} to load, "
             f"{time.parts()}.{shorter}"
@@ -113,8 +117,8 @@ def _tried(tried: Tried) -> None:
     level = f"{groups.all_right} are all correct, {groups.all_wrong} all wrong"
     others = f"; of the others {level}" if groups.with_signal < groups.total else ""
     output(
-        f"groups: {groups.with_signal} of {groups.total} have unequal rewards, so the model can "
-        f"learn from them{others}."
+        "groups with unequal rewards, the only ones to learn from: "
+        f"{groups.with_signal} of {groups.total}{others}."
     )
     for name, mean in tried.rewards.items():
         output(f"reward {name}: {'none given' if mean is None else f'{mean:.3g} on average'}.")

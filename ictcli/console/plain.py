@@ -22,15 +22,16 @@ EVERY = 10.0
 
 def progress_lines(say: Callable[[str], None]) -> Callable[[str, int, int], None]:
     """Return a function of (name, samples done, all samples) that reports to `say` now and then."""
-    last = "", 0.0, 0
+    last, began = ("", 0.0, 0), (0.0, 0)
 
     def update(name: str, done: int, total: int) -> None:
-        nonlocal last
+        nonlocal last, began
         now, (last_name, before, last_done) = time.perf_counter(), last
         if name != last_name or done < last_done:  # the first call of an evaluation
             say(f"{name}: {counted(total, 'sample')}")
+            began = now, done
         elif last_done < done < total and now - before >= EVERY:
-            left = duration((now - before) * (total - done) / (done - last_done))
+            left = duration((now - began[0]) * (total - done) / (done - began[1]))
             say(f"{name}: {done:,}/{total:,} samples" + f", {left} left" * (10 * done > total))
         else:
             return

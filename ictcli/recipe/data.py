@@ -118,12 +118,17 @@ class PromptSettings(Table):
         return self
 
 
+TASK = "task"
+"""Value of `sft.data` for the problems of the task itself."""
+
+
 class SftSettings(Table):
     """Supervised steps before reinforcement learning, on example responses."""
 
     data: str | None = None
     """Examples with a prompt and a response: a .jsonl, .json, .csv or .parquet file, a folder saved
-    by `save_to_disk`, or `hub:owner/name`. Held-out problems are left out. Default: none."""
+    by `save_to_disk`, or `hub:owner/name`; `task` takes the problems of the task, with their
+    solutions or else their answers. Held-out problems are left out. Default: none."""
     steps: int = Field(default=20, ge=0)
     """Number of supervised steps, each one optimiser update."""
     batch: int = Field(default=16, ge=1)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe, data_name
-from ictcli.recipe.data import HOLDOUT, Example
+from ictcli.recipe.data import HOLDOUT, TASK, Example
 from ictcli.recipe.generator import is_gym
 from ictcli.rewards import Judge, Limits, Verifier, find_verifier
 from ictcli.rewards.grading import NOT_PASSED
@@ -15,7 +15,7 @@ from ictcli.seeds import generator
 from ictcli.tables.numbers import counted, listed
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.registry import find_benchmark, find_task
-from ictcli.tasks.sft import in_form, read_examples
+from ictcli.tasks.sft import in_form, own_examples, read_examples
 from ictcli.tasks.split import digest_of, key_of
 from ictcli.tasks.task import GENERATED, Domain, Task
 from ictcli.text import middle_cut, one_line
@@ -71,10 +71,13 @@ def _with_sft(recipe: Recipe, task: Task, held: Collection[str]) -> Task:
     settings = recipe.sft
     if not settings.data or not settings.steps:
         return task
-    examples, notes = read_examples(settings.data, settings.columns, settings.hub, recipe.columns)
-    kept = [example for example in examples if key_of(example.prompt) not in held]
-    kept = tuple(in_form(kept, task.domain))
-    name = data_name(settings.data, None)
+    if settings.data == TASK:
+        name, notes = recipe.data_name, tuple[str, ...]()
+        examples = own_examples(task, recipe.seed, settings.steps * settings.batch)
+    else:
+        name, from_task = data_name(settings.data, None), recipe.columns
+        examples, notes = read_examples(settings.data, settings.columns, settings.hub, from_task)
+    kept = in_form([e for e in examples if key_of(e.prompt) not in held], task.domain)
     if not kept:
         raise UserError(
             f"Every example of {name} is a held-out problem, so none is left to train on.",
@@ -82,7 +85,7 @@ def _with_sft(recipe: Recipe, task: Task, held: Collection[str]) -> Task:
         )
     note = f"{name}: {counted(len(kept), 'example')} for supervised steps"
     if not task.domain.private:
-        note += f"; the first response is {middle_cut(one_line(kept[0].solution), SHOWN)}"
+        note += f'; the first response is "{middle_cut(one_line(kept[0].solution), SHOWN)}"'
     if out := len(examples) - len(kept):
         note += f"; {out:,} more are held-out problems, and are left out"
     return replace(task, sft=kept, notes=(*task.notes, *notes, f"{note}."))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.recipe.data import ColumnSettings, HubSettings, PromptSettings
 from ictcli.rows import Row
+from ictcli.seeds import seed_of
 from ictcli.tasks.custom import (
     GOLDS,
     Reader,
@@ -23,7 +25,7 @@ from ictcli.tasks.custom import (
 )
 from ictcli.tasks.golds import choices_of
 from ictcli.tasks.prompts import all_tokens, batched_ids, render, template_of
-from ictcli.tasks.task import Domain
+from ictcli.tasks.task import Domain, Task
 from ictcli.types import Problem, Rollouts
 
 RESPONSES = ("response", "completion", "solution")
@@ -74,24 +76,30 @@ def _example(reader: Reader, row: Row) -> Problem:
     return Problem(str(row.number), prompt, gold, choices, response, turns)
 
 
-def in_form(examples: Sequence[Problem], domain: Domain) -> list[Problem]:
+def own_examples(task: Task, seed: int, n: int) -> list[Problem]:
+    """Return at most n problems of the task, with their solutions or else their golds in boxes."""
+    problems = task.draw(Random(seed_of(seed, "examples")), n) if task.draw else task.train[:n]
+    box = "The answer is \\boxed{{{}}}."
+    return [replace(p, solution=p.solution or box.format(p.gold)) for p in problems]
+
+
+def in_form(examples: Sequence[Problem], domain: Domain) -> tuple[Problem, ...]:
     """Return the examples without their golds. If responses were made from golds, they are written
-    in the first of these forms that is judged correct: unchanged, the gold, `Answer: GOLD`.
-    """
+    in the first of these forms that is judged correct: unchanged, the gold, `Answer: GOLD`."""
     forms = ("{response}", "{gold}", "Answer: {gold}")
 
     def written(example: Problem, form: str) -> str:
         return form.format(response=example.solution, gold=example.gold)
 
-    made = next((example for example in examples if example.gold), None)
-    if made and domain.pattern is not None:
+    form = forms[0]
+    if made := next((example for example in examples if example.gold), None):
         verdicts = domain.judge([made], [written(made, form) for form in forms])
-        right = [verdict.status == "correct" for verdict in verdicts]
-        forms = forms[right.index(True) if any(right) else 0 :]
-    return [
-        replace(e, gold="", choices=(), solution=written(e, forms[0] if e.gold else "{response}"))
+        right = (f for f, verdict in zip(forms, verdicts, strict=True) if verdict.reward)
+        form = next(right, form)
+    return tuple(
+        replace(e, gold="", choices=(), solution=written(e, form if e.gold else forms[0]))
         for e in examples
-    ]
+    )
 
 
 def response_ids(

@@ -96,8 +96,8 @@ def check(
     worked = any(problem.solution for problem in task.train[:1]) and not recipe.prompt.max_tokens
     ready, verdict, changes = verdict_of(recipe, memory, tried, worked=worked)
     typed = "holdout" in recipe.eval.model_fields_set
-    if ready and not typed and (holdout := advised_holdout(recipe, task)):
-        changes = (f"eval.holdout={holdout}",)
+    if (ready or changes) and not typed and (holdout := advised_holdout(recipe, task)):
+        changes = (*changes, f"eval.holdout={holdout}")
     return Checked(**vars(training()), tried=tried, ready=ready, verdict=verdict, changes=changes)
 
 

@@ -17,8 +17,6 @@ from ictcli.runs.records import Summary, Unlearned
 from ictcli.runs.rollouts import Batch
 from ictcli.tables.numbers import counted, shown_share
 from ictcli.tasks import Domain
-from ictcli.tasks.custom import is_custom
-from ictcli.text import shell_word
 
 SOME = 0.1
 """If fewer responses than this share end without a readable answer, max_tokens is the cause."""
@@ -76,10 +74,22 @@ SYMPTOMS = {
         "say how to answer, and extract such answers",
         "a few supervised steps on examples teach the answer format (docs/sft.md)",
     ),
-    "own examples": Symptom(
+    "untaught": Symptom(
         "{unread} have no readable answer{cut}",
-        "{examples}",
-        "first teaches the answer format, by supervised steps on your answers",
+        "sft.data=task",
+        "first teaches the answer format, by supervised steps on the answers of the task",
+        "prompt.suffix can ask for another format, which reward.pattern reads",
+    ),
+    "untaught and cut": Symptom(
+        "{truncated} are cut at max_tokens={max_tokens} before an answer can be read",
+        "sft.data=task{suffix}",
+        "first teaches a short format, by supervised steps on the answers of the task",
+        "max_tokens={longer} gives room for longer responses",
+    ),
+    "untaught and wrong": Symptom(
+        "{wrong} are readable but wrong{cut}",
+        "sft.data=task{suffix}",
+        "first teaches a short format, by supervised steps on the answers of the task",
         "max_tokens={longer} gives room for longer responses",
     ),
     "all_right": Symptom(
@@ -222,29 +232,21 @@ def diagnose(
     if name == "truncated" and longer <= recipe.max_tokens:
         name = "no room"
     entry = "no form" if name == "unparsed" and not shots else name
-    examples = own_examples(recipe)
-    brief = name == "truncated" and recipe.max_tokens < REASONED
-    if examples and (brief or (entry == "no form" and recipe.reward.pattern)):
-        entry = "own examples"
-    figures = {"before": " before an answer can be read", **signal.words(), **words}
-    figures["examples"] = examples
+    untaught = {"no form": "untaught"}
+    if recipe.max_tokens < REASONED:
+        untaught |= {"truncated": "untaught and cut"}
+        untaught |= {"all_wrong": "untaught and wrong"} if "cut" in words else {}
+    if not recipe.sft.data:
+        entry = untaught.get(entry, entry)
+    suffix = " prompt.suffix=" if recipe.prompt.suffix is None else ""
+    figures = {"before": " before an answer can be read", **signal.words(), "suffix": suffix}
+    figures |= words
     cause = symptom(entry, recipe, longer=longer, **figures)
-    if name == "all_wrong" and recipe.group >= WIDE:
+    if entry == "all_wrong" and recipe.group >= WIDE:
         cause = Symptom(cause.sentence, more=cause.more)
     if entry == "no form" and recipe.reward.pattern:  # a pattern is set, and does not fit
         cause = Symptom(cause.sentence, more=symptom("unparsed", recipe, **figures).more)
     return name, cause
-
-
-def own_examples(recipe: Recipe) -> str:
-    """Return the setting of supervised steps on the answers of the user's own data; empty if the
-    data is not the user's, or the recipe has such steps."""
-    data = recipe.data or (recipe.task if is_custom(recipe.task) else "")
-    if not data or recipe.sft.data:
-        return ""
-    path, here = Path(data), Path.cwd()
-    data = path.relative_to(here).as_posix() if path.is_relative_to(here) else data
-    return f"sft.data={shell_word(data)}"
 
 
 def advice(run: Path, recipe: Recipe, domain: Domain, signal: Signal) -> tuple[str, str]:

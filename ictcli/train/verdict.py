@@ -70,10 +70,13 @@ def verdict_of(
         words["cut"] = f", {cut} of them cut at max_tokens={recipe.max_tokens}"
     name, cause = diagnose(recipe, signal, room=tried.room, shots=shots, **words)
     if recipe.sft.data and share < FEW and name not in ("all_right", "equal"):
-        first = "Supervised steps come first and may change that"
-        return True, f"Train: {cause.sentence}. {first} (see the evaluation step-000000).", ()
+        now = f"Before them, {cause.sentence}; the evaluation step-000000 shows what they change."
+        return True, f"Train: the supervised steps come first. {now}", ()
     if not certain and (groups.with_signal or sampled["correct"]):
         return True, f"Train, though this is not certain: {counts}. {longer} samples more.", ()
+    if not certain and cause.setting.startswith("group="):
+        more = f"{counts}. {longer} samples more."
+        return False, f"Probably not yet: {cause.sentence}; {more}", (longer,)
     way = cause.next if cause.setting else cause.next[:1].upper() + cause.next[1:]
     begin = "Not yet" if certain else "Probably not yet"
     sentence = f"{begin}: {cause.sentence}; {counts}." + f" {way}." * bool(way)

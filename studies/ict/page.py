@@ -1,12 +1,17 @@
 """Print the tables of README.md and draw its figures, from the data in this folder.
 
-python studies/ict/page.py
+    python studies/ict/page.py
+
+strip.json is a group of SmolLM2-135M-Instruct at temperature 0.7, from the run of a step on the
+question: `ictcli train smollm2-360m-gsm8k task=sums.csv method=ict warmup=0 steps=1 prompts=2
+max_tokens=48 temperature=0.7`, then `ictcli inspect RUN --method ict --json`.
 """
 
 import csv
 import json
 import statistics
 from collections import defaultdict
+from html import escape
 from pathlib import Path
 
 from scipy import stats
@@ -18,6 +23,7 @@ PAIRS = (
     *(("random", "grpo"), ("entropy20", "grpo")),
 )
 PLACES = ("gsm8k", "ledger", "ledger-easy", "chain")
+MONO = 'font-family="monospace" font-size="10"'
 METHODS = ("ict", "ict max_prob=0.99", "ict score=u*h", "ict score=h", "entropy20", "random")
 
 
@@ -85,9 +91,38 @@ def by_entropy(name: str) -> str:
         parts.append(f'<text x="260" y="{30 + 18 * place}" fill="{colour}">{method}</text>')
     for share in (0, 0.5, 1):
         parts.append(f'<text x="10" y="{234 - 210 * share}">{100 * share:.0f} %</text>')
+    parts.append('<text x="60" y="12">share of the tokens that is kept</text>')
     parts.append('<text x="60" y="255">surest tenth of the tokens</text>')
     parts.append('<text x="470" y="255">least sure tenth</text>')
     return shapes(parts, 264)
+
+
+def strip() -> str:
+    """Draw the responses to one question: branches outlined, the tokens that ICT keeps filled."""
+    group = json.loads((HERE / "strip.json").read_text(encoding="utf-8"))
+    parts: list[str] = []
+    for row, tokens in enumerate(group["responses"]):
+        x, y = 8.0, 24 + 24 * row
+        for piece, kept, branch in tokens:
+            text = piece.replace("\n", "\u21b5").replace(" ", "\u00b7")
+            width = 6 * len(text) + 4
+            if x + width > 636:
+                break
+            fill, edge = "#f0b400" if kept else "white", "#0072b2" if branch else "none"
+            box = f'x="{x:.0f}" y="{y - 14}" width="{width}" height="19"'
+            parts.append(f'<rect {box} fill="{fill}" stroke="{edge}" stroke-width="2"/>')
+            parts.append(f'<text x="{x + 2:.0f}" y="{y}" {MONO}>{escape(text)}</text>')
+            x += width + 1
+    y = 24 + 24 * len(group["responses"])
+    for x, fill, edge, name in (
+        (8, "#f0b400", "none", "kept by ICT"),
+        (150, "white", "#0072b2", "branch"),
+    ):
+        parts.append(
+            f'<rect x="{x}" y="{y}" width="14" height="14" fill="{fill}" stroke="{edge}"/>'
+        )
+        parts.append(f'<text x="{x + 20}" y="{y + 12}">{name}</text>')
+    return shapes(parts, y + 24)
 
 
 def main() -> None:
@@ -105,6 +140,7 @@ def main() -> None:
             f"| {task} | {pair} | {mean:+.1f} [{mean - half:+.1f}, {mean + half:+.1f}] | {seeds} |"
         )
     (HERE / "forest.svg").write_text(forest(), encoding="utf-8")
+    (HERE / "strip.svg").write_text(strip(), encoding="utf-8")
     (HERE / "by-entropy.svg").write_text(by_entropy("gsm8k"), encoding="utf-8")
 
 

@@ -215,11 +215,14 @@ def test_the_response_is_as_it_is_written_or_the_answer_in_a_box(tmp_path: Path,
     assert (example.prompt, example.solution, notes) == (prompt, response, ())
 
 
+@pytest.mark.parametrize("data", [None, "task"])
 @pytest.mark.parametrize("pattern", [None, r"^(\d+)$", r"Answer: *(.+)"])
-def test_an_answer_made_an_example_is_read_as_right(tmp_path: Path, pattern: str | None) -> None:
+def test_an_answer_made_an_example_is_read_as_right(
+    tmp_path: Path, pattern: str | None, data: str | None
+) -> None:
     path = write(tmp_path, numbered(map("{}+1=".format, range(99))))
     read = [f"reward.pattern={pattern}"] if pattern else []
-    task = task_of(load_recipe("chain", [f"task={path}", f"sft.data={path}", *read]))
+    task = task_of(load_recipe("chain", [f"task={path}", f"sft.data={data or path}", *read]))
     problems = {problem.prompt: problem for problem in task.train}
     asked = [problems[example.prompt] for example in task.sft]
     verdicts = task.domain.judge(asked, [example.solution for example in task.sft])
