@@ -100,7 +100,7 @@ def test_runs_that_began_otherwise_are_not_set_beside_others(whole: Comparison) 
     path.write_text(json.dumps({**json.loads(recorded), "recipe_sha256": "0" * 64}))
     refused = whole.refused("other")
     assert "was changed since the run began" in refused
-    assert f"rm -r {Path('other', 'ict-s0')} trains" in refused
+    assert f"remove the run: rm -r {Path('other', 'ict-s0')}" in refused
     assert not (whole.folder / "other" / "grpo-s1").exists()
     assert (whole.folder / "other" / "report.html").read_bytes() == report
     shutil.copytree(whole.folder / "whole" / "grpo-s1", whole.folder / "other" / "grpo-s1")

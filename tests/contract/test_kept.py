@@ -200,7 +200,7 @@ def test_what_cannot_be_measured_is_said_in_a_sentence(
     record(tmp_path, made_up())
     assert "hardly changed" in measure(tmp_path, 3, recipe, *engines).sentence
     assert "hardly changed" in said(step=2)
-    assert "not measured: it needs 0.8 GiB" in said(recipe.with_engine(memory_limit=0.5))
+    assert "not measured: this needs 0.8 GiB" in said(recipe.with_engine(memory_limit=0.5))
     gone = [partial(build, half_model), partial(build, tmp_path / "gone")]
     found = measure(tmp_path, None, recipe, engines[0], gone)
     assert str(tmp_path) in found.reason and str(tmp_path) not in found.sentence

@@ -77,7 +77,7 @@ def test_a_run_whose_plugin_is_gone_can_still_be_read(run: Path, tmp_path: Path)
     gone = recipe.read_text().replace("plugins = []", 'plugins = ["/gone.py"]')
     recipe.write_text(gone.replace('"ict"', '"mine"'))
     group = groups_of(recipe.parent)[0]
-    assert "recipe.toml is not what" in group.notes[0]
+    assert "recipe.toml is not the file" in group.notes[0]
     assert "gone.py" in group.notes[1] and group.methods[0].name == "trained"
 
 

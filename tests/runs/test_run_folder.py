@@ -79,7 +79,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_word(run: Run, file: str, da
         path.write_bytes({"empty": b"", "cut": whole[:-9], "altered": altered}[damage])
     assert run.restore(number(), said.append).step == 2
     assert f"step-000004 is damaged ({file} is " in said[0] or file == "manifest.json"
-    assert "step-000004 is damaged" in said[0] and "the one before" in said[0]
+    assert "step-000004 is damaged" in said[0] and "the previous checkpoint" in said[0]
     assert len(run.metrics()) == 2
     (two / file).write_bytes(b"")
     with pytest.raises(RunFailedError, match="No checkpoint"):
