@@ -111,14 +111,14 @@ def browse(page: Path, picture: Path, width: int, height: int, *, dark: bool = F
 def main() -> None:
     """Make the pictures."""
     parser = argparse.ArgumentParser(description="Make the pictures of docs/images.")
-    parser.add_argument("--run", type=Path, help="a quickstart run to inspect; none is trained")
+    parser.add_argument("--run", type=Path, help="a run of ict to inspect; none is trained")
     parser.add_argument("--report", type=Path, help="the report.html of a comparison")
     options = parser.parse_args()
     given = options.run
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        run = "runs/quickstart-ict-s0"
+        run = f"runs/{given.name if given else 'quickstart-ict-s0'}"
         if given:
             (folder / "runs").mkdir()
             (folder / run).symlink_to(given.resolve())

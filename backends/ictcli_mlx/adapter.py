@@ -169,7 +169,8 @@ def _unpacked(layer: Any) -> Any:
 
 
 def _replaced(model: Any) -> list[tuple[str, Any]]:
-    """Return the outermost modules that fusing or unpacking replaces."""
+    """Return the outermost modules with adapters or quantised weights: fusing and unpacking replace
+    them."""
     adapted = [
         (name, module)
         for name, module in model.named_modules()

@@ -84,8 +84,8 @@ class Siblings:
     typed: tuple[Tensor, list[Tensor]] | None = None
     """A and B in the model's dtype, set while `sampling` is active; else None."""
     _states: ClassVar[Tensor | None] = None
-    """Input of the last product, until each layer has taken its part. All groups share this
-    variable, so that a pass frees the input that an earlier pass left when memory ran out."""
+    """Input of the last product, until each layer has taken its part. All instances share it, so
+    that a new pass replaces the input of a pass that ended early, when memory ran out."""
     _parts: ClassVar[dict[FusedLora, tuple[Tensor, Tensor]]] = {}
 
     def __init__(self, layers: list[FusedLora]) -> None:

@@ -55,7 +55,8 @@ class Objective:
 
 @dataclass(frozen=True)
 class Term:
-    """A term that a method subtracts from Psi, and its coefficient at each token."""
+    """A term that a method subtracts from the surrogate Psi (above), and its coefficient at each
+    token."""
 
     formula: Callable[[Any, Any, Any, Any], Any]
     """Function of the array namespace, and of log pi, log pi_old and the target, (N,) each."""

@@ -44,7 +44,7 @@ _MOST_LOSSES = 3
 _LOST, _PENDING = Fault("died", "its worker was killed"), object()
 LARGEST_RESULT = 2**24
 """Maximum size of a call's pickled result, in bytes."""
-TOO_LARGE = Fault("error", f"its result takes more than {LARGEST_RESULT >> 20} MiB")
+TOO_LARGE = Fault("error", f"the result of the call takes more than {LARGEST_RESULT >> 20} MiB")
 _CLOCK = 10
 """Wall-clock seconds that a call may take per second of its CPU limit."""
 _SLACK = 0.3

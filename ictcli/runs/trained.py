@@ -22,7 +22,8 @@ FAULTS = (UserError, OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
 def run_of(folder: Path) -> Path | None:
-    """Return `folder` if it is a run, or the run that it was exported in; None if there is none."""
+    """Return `folder` if it is a run, or its parent if that is a run which exported
+    it; else None."""
     if not folder.is_dir():
         return None
     is_export = folder.name.startswith(("model", "adapter"))

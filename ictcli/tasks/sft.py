@@ -94,7 +94,7 @@ def in_form(examples: Sequence[Problem], domain: Domain) -> tuple[Problem, ...]:
     form = forms[0]
     if made := next((example for example in examples if example.gold), None):
         verdicts = domain.judge([made], [written(made, form) for form in forms])
-        right = (f for f, verdict in zip(forms, verdicts, strict=True) if verdict.reward)
+        right = (f for f, v in zip(forms, verdicts, strict=True) if v.status == "correct")
         form = next(right, form)
     return tuple(
         replace(e, gold="", choices=(), solution=written(e, form if e.gold else forms[0]))
