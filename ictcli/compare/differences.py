@@ -21,7 +21,7 @@ class Contrast:
 
     @property
     def name(self) -> str:
-        """Return the contrast as the option `--contrast` is written."""
+        """Return the contrast as it is typed for the option `--contrast`."""
         return f"{self.variant}:{self.rival}"
 
     @property

@@ -24,7 +24,7 @@ from ictcli.text import shell_word
 from ictcli.types import FloatArray
 
 PREPARED = {"task", "data", "columns", "hub", "reward", "prompt", "eval", "sft"}
-"""Recipe keys that decide the held-out problems; with `prompt.shots` the seed does too."""
+"""Recipe keys that decide the held-out problems; if `prompt.shots` is set, so does the seed."""
 
 
 def check_began(runs: Sequence[RunSpec]) -> None:

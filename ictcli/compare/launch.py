@@ -178,7 +178,7 @@ def _next(waiting: Sequence[tuple[str, RunSpec]], running: Running) -> tuple[str
 
 
 def _progress(spec: RunSpec) -> str:
-    """Return the number of finished steps, as in `step 3/10`."""
+    """Return the number of a run's finished steps as text, such as `step 3/10`."""
     try:
         done = sum(1 for _ in lines(spec.folder / "metrics.jsonl"))
     except OSError:

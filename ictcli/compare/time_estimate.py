@@ -83,7 +83,7 @@ def estimate_comparison(
     runs: Sequence[RunSpec], measured: Mapping[str, Timed], jobs: int, cores: int | None = None
 ) -> ComparisonEstimate:
     """Return the time that the unfinished runs need, `jobs` at a time. Each run is assumed to load
-    as slowly as the slowest. Runs were timed one at a time, so only as many count as parallel as
+    as slowly as the slowest. Runs were timed one at a time, so no more are assumed in parallel than
     the cores allow."""
     if cores is None:  # macOS has no CPU affinity
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -2,7 +2,7 @@
 
 Every value of the grid has the same number of runs, and the value with the highest mean is chosen.
 As long as the best value is the smallest or the largest, a value beyond it is tried, at most
-FURTHER times. Its ratio to the best value is that of the best value to its neighbour.
+FURTHER times. The ratio of the new value to the best is that of the best to the value next to it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

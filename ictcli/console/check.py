@@ -11,7 +11,7 @@ from ictcli.train.checked import Answer, Checked, ShownPrompt, Training, Tried
 
 HOUR = 3600
 LONGEST = 1200
-"""Maximum number of characters shown of a prompt; a quarter of it for its first answer."""
+"""Maximum number of characters shown of a prompt; of its first answer, a quarter of this."""
 SHOWN, TAIL = 3, 60
 """Number of prompts to show, and number of characters shown from the end of other answers."""
 

@@ -34,8 +34,8 @@ class Cursor:
 
 
 class Palette:
-    """Styles of tokens: shaded by colour, bold and underlined if kept, reversed at the cursor.
-    `coloured`: whether the terminal shows colours (False also with NO_COLOR)."""
+    """Styles of tokens: shaded by colour, bold and underlined if the method keeps them, reversed at
+    the cursor. `coloured`: whether the terminal shows colours (False also with NO_COLOR)."""
 
     def __init__(self, *, coloured: bool = True) -> None:
         self.coloured = coloured

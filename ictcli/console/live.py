@@ -63,7 +63,7 @@ def observer(recipe: Recipe, folder: Path, *, live: bool = True) -> Observer:
 
 
 class LiveObserver(PlainObserver):
-    """Draws the live view on stderr. Kept tokens of the newest rollout are in reverse video."""
+    """Draws the live view on stderr. Trained tokens of the newest rollout are in reverse video."""
 
     def __init__(self, recipe: Recipe, folder: Path) -> None:
         super().__init__(recipe, folder)

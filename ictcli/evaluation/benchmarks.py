@@ -127,16 +127,16 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
 
 
 def stem_of(name: str) -> str:
-    """Return the stem of a benchmark's samples file, without @, which there marks a temperature."""
+    """Return the stem of a benchmark's samples file: without @, which marks a temperature there."""
     return Path(name).stem.replace("@", "-")
 
 
 def _changes(
     model: ModelSpec, problems: Sequence[Problem], sha256: str | None, verifier: str
 ) -> Iterator[str]:
-    """Yield a note if the run was evaluated on other problems, or with another verifier. `sha256`
-    is the checksum of the data file; benchmarks have none. A run that was evaluated on fewer
-    problems of the same file gets no note, as its tokenizer may have rejected some."""
+    """Yield a note if `model` is a run that was evaluated on other problems in training, or with
+    another verifier. `sha256` is the checksum of the data file; benchmarks have none. A run with
+    fewer problems of the same file gets no note: its tokenizer may have rejected some."""
     recorded = model.evaluated_on
     if heldout := recorded.get("heldout"):
         comparable = heldout["problems"] == len(problems) or recorded.get("sha256") != sha256

@@ -31,7 +31,7 @@ ROWS = 256
 
 FAILURES = 10
 UNREAD = 0.9
-"""The share of unparsed answers from which a warning is shown."""
+"""A warning is shown if at least this share of the answers cannot be parsed."""
 
 
 def chunk_of(n: int) -> int:
@@ -131,8 +131,8 @@ def check_verdicts(
 
 
 def unread_warning(name: str, evaluation: Evaluation, grade: str | None) -> str:
-    """Return a warning that most answers cannot be parsed, with settings that may help. `grade` is
-    a command that shows how answers are parsed, for a second line."""
+    """Return a warning that most answers cannot be parsed, with settings that may help. `grade`, if
+    given, is a command that shows how answers are parsed: the warning's second line."""
     share, cut = evaluation.unparsed, evaluation.truncated
     how = "prompt.suffix tells the model how to answer, reward.pattern reads other forms"
     if cut >= 0.5:
@@ -169,7 +169,7 @@ def score(
     seconds: float,
 ) -> Evaluation:
     """Return the scores of `samples`, which are in the order of the problems, the same number for
-    each. `seconds` is the time of all samples but the first `kept`."""
+    each. The first `kept` were in the file before; the others took `seconds`."""
     total, count = len(samples), len(spec.problems)
     n, domain = total // count, spec.benchmark.domain
     rows = [samples[first : first + n] for first in range(0, total, n)]

@@ -121,8 +121,8 @@ def _read(path: Path) -> Origin | None:
 
 
 def _newest(base: Path, name: str, settings: Origin, say: Callable[[str], None]) -> Path | None:
-    """Return the folder with these settings that has the highest number after its name, as dates
-    may be wrong. If there is none, return None and `say` why."""
+    """Return the newest of base/name, base/name-2, -3, ... with these settings: the one with the
+    highest number, as dates may be wrong. If no folder has them, return None and `say` why."""
     reason = f"nothing to resume in {base}; a new evaluation starts"
     first = [(1, base / name)] * (base / name).is_dir()
     for _, folder in reversed(first + numbered(base, re.escape(name) + r"-(\d+)")):

@@ -59,7 +59,7 @@ class SampleSettings(Record):
 
 
 class AtTemperature(Scored):
-    """The scores of a model on the same problems at another temperature."""
+    """The scores of a model on a benchmark at one temperature."""
 
     temperature: float
     n: int
@@ -97,7 +97,7 @@ class Evaluation(Scored):
     correct: tuple[int, ...]
     """Number of correct samples, per problem."""
     majority: tuple[float, ...] | None
-    """Per problem: 1/m if correct is one of the m most frequent answers, else 0."""
+    """Per problem: 1/m if the correct answer is one of the m most frequent answers, else 0."""
     temperatures: tuple[AtTemperature, ...] = ()
     """Scores at other temperatures, in the order of the setting."""
 

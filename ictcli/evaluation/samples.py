@@ -21,7 +21,7 @@ CHUNK = 64
 """Problems per engine call in a training run's evaluations. The seeds depend on this number."""
 PARSED = ("correct", "wrong")
 BEGINNING = b'{"id": "'
-"""The beginning of every line. An incomplete last line is ignored only if it begins like this."""
+"""The beginning of every sample's line. An incomplete last line is ignored only if it begins so."""
 
 
 class Sample(Record):

@@ -31,7 +31,7 @@ OF_TRAINING = (
     *("prompt.shots", "prompt.max_tokens", "sampling.redraw", "engine.sampler"),
     *(f"reward.{name}" for name in RewardSettings.model_fields if name not in JUDGING),
 )
-"""Keys of these settings that matter only in training."""
+"""Recipe keys that matter only in training, though their tables also matter in evaluations."""
 
 
 class ModelSettings(Table):

@@ -46,7 +46,7 @@ class BenchmarkSpec:
         return prompt.model_copy(update=update)
 
     def read_by(self, pattern: str | None) -> "BenchmarkSpec":
-        """Return the benchmark with a model's answer pattern, unless it has one already."""
+        """Return the benchmark, with a model's answer `pattern` if the benchmark has none."""
         domain = self.benchmark.domain
         domain = replace(domain, pattern=pattern if domain.pattern is None else domain.pattern)
         return replace(self, benchmark=replace(self.benchmark, domain=domain))
@@ -59,7 +59,7 @@ class Trained:
     keys: AbstractSet[str] = frozenset()
     """`tasks.split.key_of` of each problem."""
     whole: bool = False
-    """Whether `keys` are complete."""
+    """Whether `keys` has all problems that the model was trained on."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class ModelSpec:
     top_p: float
     top_k: int
     max_tokens: int | None = None
-    """The run's limit, for the user's own data sets; benchmarks have limits of their own."""
+    """The run's limit of tokens per answer, for the user's own data; benchmarks set others."""
     run: Path | None = None
     recipe: RecipeFile | None = None
     """The content of the run's recipe."""
@@ -93,13 +93,13 @@ class ModelSpec:
     """The run's plugin files."""
     trained_on: Callable[[], Trained] = Trained
     evaluated_on: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The run's data as recorded in its environment.json (see `tasks.prepare.described`)."""
+    """The record of the run's training and held-out problems and verifier in environment.json."""
     known: bool = False
     """Whether the model's folder records its prompt settings, as runs and exports do."""
 
     @property
     def rows(self) -> int:
-        """Return the number of rows decoded at once."""
+        """Return the largest number of answers that the engine samples in parallel."""
         return self.engine.rows
 
     def load(self) -> Engine:

@@ -230,7 +230,7 @@ def _checked(
 
 @contextlib.contextmanager
 def _kept(folder: Path) -> Generator[None]:
-    """When an error stops sampling, add to it the command that resumes from the samples so far."""
+    """Note on an error that stops sampling the command that resumes from the samples so far."""
     again = command_again("--resume", "--out", folder)
     so_far = f"the samples so far are in {folder}."
     try:

@@ -82,7 +82,7 @@ class Asked:
 
 
 def asked_by(run: Path) -> Asked:
-    """Return how a run prompts its model; if its recipe or data is gone, as for a maths task."""
+    """Return how a run prompts its model; if the recipe or data is gone, how a maths task would."""
     settings, domain, question = EvaluationSettings(), None, QUESTION
     try:
         file, settings, _ = settings_of(run)
@@ -101,9 +101,9 @@ def asked_by(run: Path) -> Asked:
 
 
 def _measured(run: Path, step: int | None, summary: Summary | None) -> dict[str, Any] | None:
-    """Return the results of the run's own evaluation of its last weights (`step` None) or of a
-    step's, for the card: the table of scores, the numbers of problems and samples, and whether the
-    change is paired by problem. None if that evaluation does not exist."""
+    """Return the results of the run's own evaluation of its last weights (`step` None), or of the
+    weights at `step`, for the card: the table of scores, the numbers of problems and samples, and
+    whether the change is paired by problem. None if that evaluation does not exist."""
     change: Mapping[str, Difference] = {}
     if step is not None:
         paths = (run / "eval" / f"{label}.json" for label in ("before", f"step-{step:06d}"))

@@ -99,8 +99,8 @@ def _text(tokenizer: Any, asked: Asked, first: str) -> str | None:
 
 
 def _chat(tokenizer: Any, asked: Asked, bos: str) -> str | None:
-    """Return the tokenizer's chat template, translated to Go's template language. It is found by
-    rendering conversations; None if a longer conversation has other texts between messages."""
+    """Return the tokenizer's chat template, translated to Go's template language from conversations
+    that it renders. None if a longer conversation has other texts between messages."""
     if "strftime" in str(tokenizer.chat_template):
         return None  # the template writes today's date
     between = partial(_between, tokenizer, asked.settings.prompt.template_arguments)

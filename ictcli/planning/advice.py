@@ -95,7 +95,7 @@ def remedies(
     recipe: Recipe, estimate: MemoryEstimate, limit: float
 ) -> tuple[tuple[Change, ...], float]:
     """Return the fewest changes, at most `MAX_CHANGES`, that bring a run's peak memory under
-    `limit` bytes, and that peak. Changes that leave the results as they are come first, before
+    `limit` bytes, and the new peak. Changes that leave the results as they are come first, before
     those that change what is trained. If no changes suffice, return those of the lowest peak."""
 
     def halves(key: str, value: int, least: int) -> list[Change]:

@@ -42,7 +42,7 @@ def device_of(settings: EngineSettings) -> str:
 
 
 def memory_limit(settings: EngineSettings, machine_gib: float = 0.0) -> MemoryLimit:
-    """Return engine.memory_limit, or the memory of this machine or of `machine_gib`, if less."""
+    """Return engine.memory_limit or, if less, the memory of this machine or of `machine_gib`."""
     device, size = device_of(settings), machine_gib * 2**30
     limit = MemoryLimit((settings.memory_limit or 0) * 2**30, "engine.memory_limit")
     if limit.size and not size:

@@ -62,7 +62,7 @@ class State:
     wall_s: Seconds = 0.0
     """Wall-clock seconds of the run, loading included, summed over resumes."""
     cpu_s: Seconds = 0.0
-    """CPU seconds of the process over the same time."""
+    """CPU seconds of the run's process, loading included, summed over resumes."""
     train_s: Seconds = 0.0
     """Wall-clock seconds of the training steps alone."""
     best_metric: str = ""
@@ -83,7 +83,7 @@ class State:
         return self
 
     def add(self, metrics: StepMetrics, batch: Batch, kept: BoolArray) -> None:
-        """Add a finished step to the totals; `kept` (B, T) marks its trained tokens."""
+        """Add a finished step to the totals; `kept` (B, T) marks the batch's trained tokens."""
         self.step = metrics.step
         self.tokens_sampled += batch.tokens_sampled
         self.redrawn += len(batch.redrawn)

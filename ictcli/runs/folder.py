@@ -7,7 +7,7 @@
 | metrics.jsonl | one line per step; the same whether or not the run was interrupted |
 | sft.jsonl | one line per supervised step (`sft.data`) |
 | timings.jsonl | one line per step: seconds and memory, which differ between repeats |
-| rollouts/step-*.safetensors | recorded rollouts: tokens, statistics, kept mask, texts |
+| rollouts/step-*.safetensors | recorded rollouts: tokens, statistics, trained mask, texts |
 | eval/*.json, eval/*.jsonl | evaluations and their samples |
 | checkpoints/ | the states to resume from: `ictcli.runs.checkpoints` |
 | model/ | the final model in Hugging Face layout |
@@ -207,7 +207,7 @@ class Run:
     def record_rollouts(
         self, step: int, batch: Batch, kept: BoolArray, weights: FloatArray
     ) -> None:
-        """Record a batch with its trained tokens and their weights (see `read_rollouts`)."""
+        """Record the step's batch, which tokens were trained (`kept`), and their weights."""
         name = f"rollouts/step-{step:06d}.safetensors"
         with manifest.rewriting(self.folder, name):
             write_rollouts(self.folder / name, step, batch, kept, weights)

@@ -75,7 +75,7 @@ def find_runs(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
 
 
 def find_run(name: Path) -> Path:
-    """Return `find_folder(name)`. UserError too if it is a run that links to files elsewhere."""
+    """Return `find_folder(name)`. UserError also for a run that links to files outside it."""
     return _checked(find_folder(name))
 
 

@@ -45,7 +45,7 @@ def enter(run: Path, *names: str) -> None:
 
 
 def leave(run: Path, *names: str) -> None:
-    """Remove files, or all files of folders, from the manifest, before they change."""
+    """Remove files, or all files of folders, from a run's manifest, before they change."""
     files = _files(run)
     removed = {f for f in files for name in names if f == name or f.startswith(f"{name}/")}
     if removed:
@@ -54,7 +54,7 @@ def leave(run: Path, *names: str) -> None:
 
 @contextlib.contextmanager
 def rewriting(run: Path, *names: str) -> Generator[None]:
-    """Remove files or folders from the manifest while the context rewrites them, then add them."""
+    """Take files or folders out of a run's manifest; enter them when the context rewrote them."""
     leave(run, *names)
     yield
     enter(run, *names)

@@ -61,8 +61,8 @@ def find_models(
 
 
 def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[ModelSpec]:
-    """Give all models the prompt and sampling settings of the runs among them, or else of the
-    exported models, if their settings are equal: then only the models differ."""
+    """If the runs among the models (without runs: the exports) have equal prompt and sampling
+    settings, return all models with these settings, so that only the weights differ."""
     references = [spec for spec in specs if spec.run] or [spec for spec in specs if spec.known]
     settings = [{name: getattr(spec, name) for name in ALIKE} for spec in references]
     if not settings or any(table != settings[0] for table in settings):
@@ -168,8 +168,8 @@ def settings_of(
     run: Path, say: Callable[[str], None] = lambda text: None
 ) -> tuple[RecipeFile, EvaluationSettings, list[Path]]:
     """Return a run's recipe, its evaluation settings, and those of its plugins that could be
-    loaded; `say` gets a sentence for each other plugin. UserError if recipe.toml is not a complete
-    recipe."""
+    loaded; `say` gets a sentence for each plugin that could not. UserError if recipe.toml is not a
+    complete recipe."""
     try:
         return _read(read_run(run), say)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
@@ -222,8 +222,8 @@ def _columns(data: Mapping[str, Any]) -> ColumnSettings:
 
 
 def _prompt(file: Path, table: dict[str, Any]) -> PromptSettings:
-    """Return the prompt settings of a run's recipe. Examples that were drawn from its data are read
-    from its folder, since the data may be gone. `max_tokens`, a filter for training, is 0."""
+    """Return the prompt settings of a run's recipe. Examples drawn from the run's data are read
+    from the run's folder, as the data may be gone. `max_tokens`, a filter for training, is 0."""
     prompt = PromptSettings.model_validate(table)
     examples = prompt.examples
     if prompt.shots:

@@ -107,7 +107,7 @@ def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_content(verifier: object) -> str:
-    """Return FILE.py:FUNCTION with the file's SHA-256 as FILE.py; other verifiers unchanged."""
+    """Return a verifier FILE.py:FUNCTION with the file's SHA-256 as FILE.py; others unchanged."""
     path, _, function = str(verifier).rpartition(":")
     if not path.endswith(".py"):
         return str(verifier)

@@ -178,7 +178,7 @@ class Summary(RunRecord):
     cpu_s: float | None = None
     train_s: float | None = None
     rollouts_sampled: int | None = None
-    """Rollouts of replaced prompts (`sampling.redraw`) included."""
+    """Number of rollouts, including those that `sampling.redraw` replaced."""
     tokens_sampled: int
     tokens_kept_share: float
     kept_tokens: dict[str, float]

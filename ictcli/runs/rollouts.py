@@ -21,7 +21,7 @@ LARGEST = 4 << 30
 
 @dataclass(frozen=True)
 class Batch:
-    """Sampled and judged rollouts of one step: P problems, B rows."""
+    """The B sampled and judged rollouts of one step, in equal groups for its P problems."""
 
     problems: list[Problem]
     rollouts: Rollouts
@@ -50,8 +50,8 @@ class Batch:
 
     @property
     def has_signal(self) -> BoolArray:
-        """Return (P,): whether any advantage in the group is nonzero. With most methods this means
-        that the rewards of the group differ."""
+        """Return (P,): whether the problem's group of rollouts has an advantage other than 0. With
+        most methods this means that the rewards of the group differ."""
         return (self.advantage != 0).reshape(-1, self.rollouts.group).any(axis=1)
 
     @property

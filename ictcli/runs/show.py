@@ -61,7 +61,7 @@ class CheckpointFolder(RunRecord):
     step: int | None
     bytes: int
     whole: bool
-    """Whether its state.json can be read."""
+    """Whether the checkpoint's state.json can be read."""
 
 
 class Detail(Entry):
@@ -73,7 +73,7 @@ class Detail(Entry):
     """environment.json without `data`."""
     metrics: dict[str, Curve]
     seconds_per_step: float | None
-    """Median over the steps."""
+    """Median of the seconds per step over all steps."""
     peak_bytes: int | None
     summary: Summary | None
     evaluations: list[EvaluationFile]
@@ -147,8 +147,8 @@ def next_commands(run: Path, state: State, checkpoint: int | None = None) -> lis
 
 
 def evaluation_command(run: Path, checkpoint: int | None = None) -> str | None:
-    """Return the command that compares a finished run with its base model; None if the recipe names
-    no model. If the base is a run, the command names its weights: they are prompted like `run`."""
+    """Return the command that compares a finished run with its base model (if that is a run, with
+    its weights, prompted like `run`); None if the recipe names no model."""
     recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
     if not recipe.model:
         return None
@@ -168,8 +168,8 @@ class RunCheck(RunRecord):
 
 
 def check_run(run: Path) -> RunCheck:
-    """Compare those files of a run that have checksums with them. Older versions of ictcli wrote
-    checksums for checkpoints only."""
+    """Compare a run's files with their recorded checksums, which older versions of ictcli wrote for
+    checkpoints only."""
     wrong = manifest.faults(run)
     folders = checkpoints.folders(run)
     for folder in folders:

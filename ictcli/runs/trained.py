@@ -22,8 +22,8 @@ FAULTS = (UserError, OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
 def run_of(folder: Path) -> Path | None:
-    """Return `folder` if it is a run, or its parent if that is a run which exported
-    it; else None."""
+    """Return `folder` if it is a run, or its parent if the parent is a run and `folder` is named
+    like an exported model or adapter; else None."""
     if not folder.is_dir():
         return None
     is_export = folder.name.startswith(("model", "adapter"))
@@ -39,9 +39,9 @@ def is_trained(model: str) -> bool:
 
 
 def trained_on(file: RecipeFile) -> Trained:
-    """Return the problems that a run was trained on: those of its task, if it is the user's data,
-    and of its supervised steps. `whole` is False if the base model was trained by ictcli. Problems
-    that were left out as unreadable or too long are included."""
+    """Return the problems that a run was trained on: those of the task, if the task is the user's
+    data, and of the supervised steps. `whole` is False if the base model was trained by ictcli.
+    Problems that were left out as unreadable or too long are included."""
     keys, whole = set[str](), not is_trained(str(file.data.get("model", "")))
     try:
         began = read_environment(file.path.parent)
@@ -64,8 +64,8 @@ def trained_on(file: RecipeFile) -> Trained:
 
 
 def base_notes(model: str, heldout: Sequence[Problem]) -> list[str]:
-    """Return a warning if the base model is a run that was trained on held-out problems. If finding
-    out would run code that the run's recipe names, return no warning."""
+    """Return a warning if the base model is a run that was trained on problems of `heldout`. If
+    finding this out would run code that the run's recipe names, return no warning."""
     run = run_of(typed_path(model))
     if run is None:
         return []

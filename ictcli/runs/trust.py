@@ -23,7 +23,7 @@ def read_run(run: Path) -> RecipeFile:
 
 
 def read_typed(source: str) -> RecipeFile:
-    """Return the recipe of a name or path that the user typed. A run's is read by `read_run`."""
+    """Return the recipe of a name or path that the user typed; `read_run` reads that of a run."""
     path = find_recipe(source)
     path = path.resolve() if path.is_symlink() else path
     return read_run(path.parent) if is_of_run(path) else read_recipe(source)

@@ -116,8 +116,8 @@ def rendered(
     answered: bool = False,
 ) -> str:
     """Return the messages as text, up to where the model's answer begins or, if `answered`, to the
-    end. `arguments` are passed to the template. UserError if it does not parse, raises or exceeds a
-    limit."""
+    end. `arguments` are passed to the template. UserError if the template does not parse, raises or
+    exceeds a limit."""
     try:
         with _limited(str(tokenizer.chat_template)):
             text = tokenizer.apply_chat_template(

@@ -14,7 +14,7 @@ class Detokenizer:
     def __init__(self, decode: Decode) -> None:
         self._decode = decode
         self._window: list[int] = []
-        """The tokens of the context, then those whose text has not been returned yet."""
+        """The last tokens whose text was returned, as context, then those whose text was not."""
         self._context = 0
 
     def add(self, token: int) -> str:

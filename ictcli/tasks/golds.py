@@ -27,7 +27,7 @@ _WORD = re.compile(r"(?<![\\\w])[^\W\d_]{2,}")
 
 
 def without_placeholders(row: Row, texts: Sequence[str]) -> list[str]:
-    """Return the texts that are not `PLACEHOLDERS`. UserError if there are none."""
+    """Return the texts that are not `PLACEHOLDERS`. UserError if no text is left."""
     kept = [text for text in texts if behind(text).casefold() not in PLACEHOLDERS]
     if not kept:
         raise UserError(

@@ -104,7 +104,7 @@ def check_columns(
 
 def try_functions(recipe: Recipe, task: Task) -> None:
     """Let each function that the user wrote judge a first problem, before a model is loaded.
-    UserError if a function raises for the gold, for the gold in a box and also for the solution."""
+    UserError if a function fails on all of the gold, the gold in a box and the solution."""
     name, domain = task.exam
     problems = task.train[:1] or task.batch(recipe.seed, 1, 1)
     functions = [task.domain.verify, *map(find_verifier, recipe.reward.functions)]
@@ -255,7 +255,7 @@ def _heldout_notes(recipe: Recipe, task: Task) -> Iterator[str]:
 
 
 def advised_holdout(recipe: Recipe, task: Task) -> int | None:
-    """Return an `eval.holdout` that holds out more; None if that is not needed or not possible."""
+    """Return an `eval.holdout` that holds out more problems; None if no more are needed or left."""
     held = len(task.held) - recipe.eval.skip
     more = max(2, (len(task.train) + len(task.held)) // PRECISE)
     enough = held >= min(recipe.eval.problems, PRECISE)

@@ -45,8 +45,8 @@ def render(
     settings: PromptSettings,
     response: str | None = None,
 ) -> str:
-    """Return the prompt as text: the examples and the question, each with the suffix, in the
-    template.
+    """Return the prompt as text: the examples and the question, each with the domain's suffix, in
+    the template.
 
     In a chat template, each example is a user turn and an assistant turn, and the messages of a
     conversation are turns. Without a chat template, each example is plain text followed by an empty

@@ -143,8 +143,8 @@ def closed_by(prompt: str, response: str, closed: Callable[[str], str]) -> str:
 
     `closed` renders the conversation with a response and the end of that turn. If the prompt ends
     with a tag that opens a thought (R1's `<think>`), the response continues that thought, or the
-    thought is closed before the response. Thoughts of a response that the template drops are
-    kept."""
+    thought is closed before the response. If the template drops the response's thoughts, they are
+    put back."""
     last = LAST_TAG.search(prompt)
     opens = last is not None and last["slash"] == ""
     if last and not opens:  # after an empty thought, drop the response's thought

@@ -36,8 +36,8 @@ from ictcli.train.verdict import is_certain, verdict_of
 from ictcli.types import IntArray, Problem
 
 SAMPLING, ALONE = 0.7, 0.9
-"""Shares of the time limit after which sampling stops: `SAMPLING`, or `ALONE` if no group has ended
-yet. An update is timed in the rest of the time."""
+"""Shares of the time limit after which sampling stops: `SAMPLING`, or `ALONE` if no group of
+answers has ended yet. An update is timed in the rest of the time."""
 SHOWN = 3
 """Number of prompts that are shown."""
 PACED, PAIR = 4, 2

@@ -38,7 +38,7 @@ class Answer:
     text: str
     tokens: int
     cut: bool
-    """Whether it was cut at max_tokens."""
+    """Whether the response was cut at max_tokens."""
     status: str
     read: str
     """The answer that was extracted from the text."""

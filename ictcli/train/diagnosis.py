@@ -23,7 +23,7 @@ SOME = 0.1
 WIDE = 16
 """If all responses are wrong, a larger group is advised only below this group size."""
 REASONED = 128
-"""If max_tokens is lower, there is no room to reason; a short form is advised, not more tokens."""
+"""Below this max_tokens there is no room to reason: a short form of answer is advised instead."""
 TRIAL = 5
 """A run of fewer steps does not fail if every gradient was 0: it may only be a trial."""
 

@@ -32,7 +32,7 @@ from ictcli.train.evaluations import known_evaluation, with_passes
 def kept_tokens(metrics: Sequence[StepMetrics], recipe: Recipe) -> dict[str, float]:
     """Return statistics of the trained tokens (see `dynamics`): means over the steps after the
     dense warm-up, or over all steps if there are none after it. `high_low_ratio` is the ratio over
-    the kept tokens of all these steps together."""
+    the trained tokens of all these steps together."""
     dense = recipe.dense_steps if recipe.dense_steps < recipe.steps else 0
     steps = [line for line in metrics if line.step > dense]
     means: dict[str, float] = {}

@@ -24,16 +24,16 @@ SURE_STEPS = 10
 """Warn after this many consecutive steps that trained a larger share of near-certain tokens
 (p > 0.99) than the whole batch has."""
 STEPS = 5
-"""Number of consecutive steps without unequal rewards in any group that raises an alarm."""
+"""An alarm is raised after this many consecutive steps in which no group has unequal rewards."""
 COLLAPSE_BELOW, EXPLOSION_ABOVE = 0.1, 3.0
-"""Ratios of the mean entropy to its first value that raise an alarm."""
+"""An alarm is raised if the ratio of the mean entropy to its first value is outside these."""
 NONFINITE_LIMIT = 3
 """Number of consecutive non-finite steps that ends a run, even if the alarm is off."""
 FAILING_LIMIT = 3
-"""Number of consecutive steps that ends a run if a verifier fails on all answers; 1 if it never
-worked."""
+"""Number of consecutive steps that ends a run if a verifier fails on all answers; 1 if the verifier
+never worked."""
 SAMPLER_GAP = 2.0
-"""Difference in nats between the log-probabilities of model and sampler that raises an alarm."""
+"""An alarm is raised above this difference, in nats, of the model's and sampler's logp."""
 TRUNCATED = 0.5
 """Share of a step's responses cut at `max_tokens` that raises an alarm."""
 DECLINE, NOISE, WINDOW = 0.1, 4.0, 5

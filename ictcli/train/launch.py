@@ -177,8 +177,8 @@ def longest_prompt(
 def set_budget(
     recipe: Recipe, engine: Engine, longest: int, limit: MemoryLimit, say: Callable[[str], None]
 ) -> None:
-    """Set the engine's budget for prompts of at most `longest` tokens, and warn if the estimated
-    memory exceeds the available memory; `limit` is what is available to the CPU."""
+    """Tell the engine's memory budget the longest prompt, in tokens, and warn if the estimated
+    memory exceeds the available memory; `limit` is the memory available to the CPU."""
     engine.budget.say, engine.budget.longest = say, longest + recipe.max_tokens
     device = str(engine.describe().get("device", recipe.engine.device))
     planned = recipe.with_engine(device=device)

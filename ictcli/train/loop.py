@@ -1,4 +1,4 @@
-"""The loop: prompts, rollouts, rewards, advantages, kept tokens, weights, update, metrics.
+"""The loop: prompts, rollouts, rewards, advantages, trained tokens, weights, update, metrics.
 
 Everything that a step decides is a function of (recipe, step, weights): a run that is killed and
 resumed from its last checkpoint repeats the lost steps bit for bit. `ictcli.train.sample` samples
@@ -52,7 +52,7 @@ def train(
     health = Health(run, recipe, task.domain, observer.warned)
 
     def judge(evaluation: Evaluation) -> None:
-        """Record the current step as the best if it is, by an evaluation of its weights."""
+        """Record the current step if it is the best so far by this `evaluation` of its weights."""
         metrics = with_passes(StepMetrics(step=state.step), recipe.eval.k, evaluation)
         if checkpoints.update_best(state, recipe.checkpoint.best, metrics, due=False):
             checkpoints.prune(run.folder, state, recipe.checkpoint.last)

@@ -1,4 +1,4 @@
-"""Sample and judge the rollouts of a step; replace groups that have no signal."""
+"""Sample and judge the rollouts of a step; replace groups with equal rewards."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def sample_batch(recipe: Recipe, engine: Engine, task: Task, step: int) -> Batch
 
     Groups with equal rewards are replaced by groups of other problems, `sampling.redraw` times at
     most (dynamic sampling: DAPO, arXiv 2503.14476, Eq. 11). Ours: groups that still have equal
-    rewards are kept, so that every batch is full."""
+    rewards stay in the batch, so that every batch is full."""
     problems = task.batch(recipe.seed, step, recipe.prompts)
     batch, asked = _draw(recipe, engine, task, problems, step), {p.id for p in problems}
     for number in range(1, recipe.sampling.redraw + 1):

@@ -1,7 +1,7 @@
 """Supervised steps before reinforcement learning, on examples with responses.
 
 They use the same update as other steps, with the examples' responses in place of sampled ones and
-A = 1. Each is a function of (recipe, step, weights), as in `ictcli.train.loop`.
+an advantage of 1. Each step is a function of (recipe, step, weights), as in `ictcli.train.loop`.
 """
 
 import time

@@ -98,10 +98,10 @@ def optimise(
     """Make the optimiser updates of a step, epochs x mini-batches, and return their reports. Stop
     after an update that is not finite; make none if the batch is not finite.
 
-    With one mini-batch per epoch, pi_old comes from the forward pass of the first epoch: the first
-    ratio is exactly 1 and no pass is added. With more, pi_old must be known before the first
-    update changes the weights: it is the sampler's log-probability or, if another policy sampled
-    (`engine.sampler`), comes from an extra forward pass.
+    With one mini-batch per epoch, pi_old, the policy before the step, is computed in the first
+    epoch's forward pass: the first ratio pi / pi_old is exactly 1, at no cost. With more, pi_old
+    must be known before the first update changes the weights: it is the sampler's log-probability
+    or, if another policy sampled (`engine.sampler`), comes from an extra forward pass.
     """
     if not batch.finite:
         return []
@@ -143,7 +143,7 @@ def measure(
 ) -> StepMetrics:
     """Return the metrics of a step; values that are not finite are None. Rewards, verdicts and
     lengths are those of the prompts as first sampled: replacement prompts (`sampling.redraw`) are
-    selected for their signal, and would bias them."""
+    selected for their signal, and would bias these metrics."""
     rollouts, first = batch.rollouts, batch.own
     statuses = [verdict.status for verdict in first.verdicts]
     correct, unparsed = (statuses.count(name) / len(statuses) for name in ("correct", "unparsed"))

@@ -29,7 +29,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.prefills = list[float]()
-        """Seconds of each call up to its first token."""
+        """Seconds of each call of the engine up to the first token."""
         self.steps = list[tuple[int, float]]()
         """Number of rows and seconds of each decoding step."""
         self.start()

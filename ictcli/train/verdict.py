@@ -8,7 +8,8 @@ from ictcli.train.checked import Groups, Tried
 from ictcli.train.diagnosis import Signal, diagnose, share_interval, share_of
 
 FEW = 0.2
-"""Share of groups with a signal below which most of the sampling would be wasted."""
+"""Share of groups with a signal (unequal rewards) below which most of the sampling would be
+wasted."""
 MOST = 0.5
 """A fault counts as the cause if it affects at least this share of responses or groups."""
 
