@@ -99,7 +99,7 @@ class Evaluation(Scored):
     majority: tuple[float, ...] | None
     """Per problem: 1/m if the correct answer is one of the m most frequent answers, else 0."""
     temperatures: tuple[AtTemperature, ...] = ()
-    """Scores at other temperatures, in the order of the setting."""
+    """Scores at the further temperatures that the user set, in the same order."""
 
     @computed_field
     @property

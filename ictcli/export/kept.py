@@ -36,7 +36,7 @@ class Kept:
 
     sentence: str
     low: bool = False
-    """Whether that share is too low, so that a warning is printed."""
+    """Whether too little of the effect is preserved, so that a warning is printed."""
     reason: str = ""
     """Why nothing was measured. May contain paths on this machine, so it is not published."""
 

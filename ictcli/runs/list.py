@@ -49,7 +49,7 @@ class Entry(RunRecord):
     before: float | None
     """pass@1 before training, or pass@k for the smallest k that was evaluated."""
     after: float | None
-    """The same score after training, or at the newest evaluation so far."""
+    """The same score as `before`, after training or at the newest evaluation so far."""
     when: str
     """Time of the run's last write, in UTC."""
     seconds: float | None

@@ -23,7 +23,7 @@ from ictcli.types import Turn
 KEYS = (("role", "content"), ("from", "value"))
 """Names of a message's role and content; the second pair is ShareGPT's."""
 ROLES = {"human": "user", "gpt": "assistant"}
-"""The usual role names, by those of ShareGPT."""
+"""Maps ShareGPT's names of roles to the usual names."""
 _AS_TEXT = re.compile(r"""\s*\[\s*\{.{0,200}?["'](?:role|from)["']\s*:""", re.DOTALL)
 _FORM = '[{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]'
 

@@ -48,12 +48,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class Groups:
-    """Numbers of sampled groups, by their rewards."""
+    """Numbers of groups of answers to the same problem, by the answers' rewards."""
 
     total: int = 0
     with_signal: int = 0
     all_right: int = 0
-    """Groups without signal in which all answers are right; `all_wrong`: no answer is right."""
+    """Groups with equal rewards whose answers are all right; in `all_wrong` no answer is right."""
     all_wrong: int = 0
 
 

@@ -19,7 +19,7 @@ from ictcli.train.launch import train_to_the_end
 
 def follow() -> None:
     """Train each run that rank 0 launches, in a copy of the run's small files; return when rank 0
-    ends. An error is raised here unless all ranks had it, as rank 0 then raises it."""
+    ends. An error is raised here unless all ranks had the same error: rank 0 raises that."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; rank 0 finishes its step
     sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (to the end)
     ranks = communicator()

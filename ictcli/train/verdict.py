@@ -8,8 +8,7 @@ from ictcli.train.checked import Groups, Tried
 from ictcli.train.diagnosis import Signal, diagnose, share_interval, share_of
 
 FEW = 0.2
-"""Share of groups with a signal (unequal rewards) below which most of the sampling would be
-wasted."""
+"""If fewer groups than this share have a signal (unequal rewards), most sampling is wasted."""
 MOST = 0.5
 """A fault counts as the cause if it affects at least this share of responses or groups."""
 
