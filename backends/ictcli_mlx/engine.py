@@ -94,7 +94,7 @@ class MlxEngine(EngineCore):
         cast(self.model, mx.float32)
 
     def kept_weights(self) -> Any:
-        """Return the trained arrays without copying: an update creates new arrays."""
+        """Return the trained weights uncopied: an update replaces them by new arrays."""
         return self.model.trainable_parameters()
 
     @contextlib.contextmanager

@@ -142,7 +142,7 @@ def new_cache(model: Any, lengths: Sequence[int]) -> list[Any]:
 
 
 def take(caches: Sequence[Any], rows: mx.array) -> None:
-    """Replace each cache's rows by its `rows` (R',), which may repeat."""
+    """Keep the rows with the indices `rows` (R',), which may repeat, of each cache."""
     for cache in caches:
         if hasattr(cache, "caches"):  # a layer with several caches
             take(cache.caches, rows)

@@ -108,7 +108,7 @@ def check_near(engine: Any, rollouts: Rollouts, logp: FloatArray) -> None:
 
 
 def logprobs_mode(sampling: Sampling) -> str:
-    """Return vLLM's name for log pi at the sampling temperature before any top-p or top-k cut. It
+    """Return vLLM's name for log pi at the sampling temperature before any top-p or top-k cut. vLLM
     has no name for a cut combined with a temperature other than 1, which recipes may not have."""
     cut = sampling.top_k or sampling.top_p < 1
     return "raw_logprobs" if cut else "processed_logprobs"

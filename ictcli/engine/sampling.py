@@ -55,7 +55,8 @@ def _nucleus(xp: Any, p: Any, sampling: Sampling) -> Any:
 
 
 class NotFiniteError(RunFailedError):
-    """A model's logits are infinite or NaN; each of the `rollouts` ends where this began."""
+    """A model's logits are infinite or NaN; each of the `rollouts` ends before its first such
+    logits."""
 
     def __init__(self, rollouts: Rollouts) -> None:
         self.rollouts = rollouts
