@@ -83,8 +83,8 @@ class MlxEngine(EngineCore):
         return adapter
 
     def for_sampling(self, tokens: int) -> contextlib.AbstractContextManager[None]:
-        """Fuse the adapters of a float32 model: an adapted layer launches five kernels, a plain
-        layer launches one. In 16 bits fusing would round away an adapter's first steps."""
+        """Add the adapters of a float32 model to its weights: an adapted layer launches five
+        kernels, a plain layer one. In 16 bits this would round away an adapter's first steps."""
         exact = model_dtype(self.model) == mx.float32 and not is_quantised(self.model)
         if self.adapted is None or not exact:
             return contextlib.nullcontext()

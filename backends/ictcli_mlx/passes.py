@@ -183,7 +183,7 @@ def _widened(ids: np.ndarray) -> np.ndarray:
 
 
 class PromptCache(KVCache):
-    """A cache that keeps the prompts' keys and values for `ResponseCache`."""
+    """A KV cache that keeps the prompts' keys and values for `ResponseCache`."""
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         self.keys, self.values = keys, values

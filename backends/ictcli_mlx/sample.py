@@ -55,7 +55,7 @@ def lockstep(
     written = Written(B, sampling, on_tokens)
 
     def begin(logits: mx.array, numbers: FloatArray) -> tuple[mx.array, ...]:
-        """Start computing tokens, their log p and, for statistics, logits, without waiting."""
+        """Start computing the next tokens, their log p and, for statistics, their logits."""
         drawn = draw(NAMESPACE, logits, mx.array(numbers), sampling, parallel=parallel)
         drawn = (*drawn, logits) if wanted else drawn
         mx.async_eval(drawn)

@@ -201,7 +201,7 @@ def taken_off(model: nn.Module) -> Generator[None]:
 
 @contextlib.contextmanager
 def sampling(model: Any) -> Generator[None]:
-    """Convert adapters to the model's dtype once instead of in every decoding step."""
+    """Inside the context, keep adapters in the model's dtype: no conversion in decoding steps."""
     groups = {m.siblings for m in model.modules() if isinstance(m, FusedLora)}
     try:
         with torch.no_grad():

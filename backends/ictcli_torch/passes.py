@@ -86,9 +86,9 @@ class Passes:
 
 
 def shares_prompts(model: Any) -> bool:
-    """Return whether the model can run packed tokens with shared prompts: every block attends to
-    all earlier keys and values by the attention function that takes a layout, positions are an
-    argument, and RoPE frequencies do not depend on the length."""
+    """Return whether the model can run a pass without padding, with shared prompts: every block
+    attends to all earlier keys and values by the attention function that takes a layout, positions
+    are an argument, and RoPE frequencies do not depend on the length."""
     ropes, trunk = rope_settings(text_config(model).to_dict()), decoder_of(model)
     taken = inspect.signature(trunk.forward).parameters.keys()
     return (

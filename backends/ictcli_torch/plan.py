@@ -30,7 +30,7 @@ this limit applies (`choose_joined`). Measured at 0.5B with AVX2, on one thread.
 LARGE = 100_000
 """Minimum weights of a layer that uses the kernels of `cpu`, whose calls cost more time."""
 PACKED_INPUTS = 512
-"""FBGEMM pads the inputs of a layer that it packs to a multiple of this number."""
+"""FBGEMM pads the inputs of a layer that it computes to a multiple of this number."""
 WORTH_ARRANGING = 64
 """Decoding steps from which `cpu.arranged` saves time: arranging costs what 20 steps save."""
 PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 18, 1 << 26

@@ -115,7 +115,7 @@ def surrogate(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Obje
 
 
 def was_clipped(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Objective) -> Any:
-    """Return a mask of the tokens whose gradient the clip removes, or whose weight it bounds."""
+    """Return a mask of tokens whose gradient the clip removes or whose weight the clip bounds."""
     low, high = objective.eps_low, objective.eps_high
     if objective.clip_on == "tv":
         moved = xp.exp(logp) - xp.exp(old_logp)

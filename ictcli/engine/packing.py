@@ -58,7 +58,7 @@ class Prompts:
     ids: IntArray
     """(Q, P) int32, right-padded with 0."""
     lengths: IntArray
-    """(Q,)."""
+    """(Q,): number of tokens of each prompt."""
     of_row: IntArray
     """(R,): index of each row's prompt."""
 

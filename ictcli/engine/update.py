@@ -19,7 +19,7 @@ class Update:
     weights: FloatArray
     """(B, T), normalised over this whole batch, and signed: see `token_advantage`."""
     advantage: FloatArray
-    """(B,)."""
+    """(B,): the advantage A of each row."""
     objective: Objective
     old_logp: FloatArray | None = None
     """(B, T) log pi_old; None = the ratio is exactly 1, and only its gradient matters."""

@@ -53,7 +53,7 @@ class Held:
 
 
 def page(group: GroupView, held: Held) -> str:
-    """Return the HTML of a page that first shows `group`, and can switch to the groups `held`."""
+    """Return the HTML of a page that first shows `group`, and can switch to groups in `held`."""
     tops = (*group.tops, "weight")
     shadings = {name: title for name, title in SHADINGS.items() if name in tops}
     data = json.dumps(
