@@ -34,7 +34,7 @@ CHATS = ("messages", "conversations")
 
 @dataclass(slots=True)
 class Row:
-    """A row by column name."""
+    """A row of a data set: its values by column name, and its place."""
 
     source: str
     """The place of the row without its number: `data.jsonl, line`."""

@@ -90,7 +90,7 @@ class Rollouts:
     finished: BoolArray
     """(B,) whether the row ended with a stop token; False: cut at max_tokens."""
     logp: FloatArray
-    """(B, T) float32, log-probability of each token under softmax(L / temperature), before any
+    """(B, T) float32, log-probability of each token under softmax(logits / temperature), before any
     top-p or top-k cut; 0 after a row's end. For greedy rows the temperature is 1."""
     stats: TokenStats = field(default_factory=dict[str, FloatArray])
 
@@ -114,7 +114,7 @@ class Rollouts:
     def take(
         self, rows: IntArray | slice, prompts: Sequence[tuple[int, ...]], group: int
     ) -> "Rollouts":
-        """Return these rows, `group` per prompt, cut to their longest response."""
+        """Return the rollouts in `rows`, `group` per prompt, cut to their longest response."""
         T = int(self.lengths[rows].max(initial=1))
         return replace(
             self,

@@ -25,7 +25,7 @@ from .model import ADAPTED, cast, model_dtype
 
 def put_on(model: Any, settings: NewAdapters, path: str) -> dict[str, Any]:
     """Freeze the model and add new adapters to it. Return the contents of the adapter_config.json
-    with which mlx-lm loads them onto the model at `path`."""
+    with which mlx-lm loads the adapters onto the model at `path`."""
     linear = [_linear_layers(layer) for layer in model.layers]
     chosen = adapters.choose_layers(settings, linear, getattr(model, "model_type", ""))
     config: dict[str, Any] = {
@@ -48,7 +48,7 @@ def put_on(model: Any, settings: NewAdapters, path: str) -> dict[str, Any]:
 
 
 def _draw(model: Any, seed: int) -> None:
-    """Set each A to the initial values that all engines use. Experts keep mlx-lm's values."""
+    """Set each adapter's A to the initial values of all engines; experts keep mlx-lm's values."""
     for block, layer in enumerate(model.layers):
         for name, module in layer.named_modules():
             if "lora_a" in module and module.lora_a.ndim == 2:
@@ -67,7 +67,7 @@ def _linear_layers(block: Any) -> list[str]:
 
 def read(model: Any, folder: Path, base: str) -> dict[str, Any]:
     """Load the adapters in `folder` onto a model that has none and whose weights have the
-    fingerprint `base`. Return the contents of their adapter_config.json."""
+    fingerprint `base`. Return the contents of the adapters' adapter_config.json."""
     with adapters.reading(folder, "mlx", len(model.layers), base) as converted:
         config = adapters.read_config(converted)
         load_adapters(model, str(converted))
@@ -98,8 +98,8 @@ def taken_off(model: nn.Module) -> Generator[None]:
 
 @contextlib.contextmanager
 def fused(model: Any) -> Generator[None]:
-    """Fuse the adapters into their layers inside the context. The model's outputs stay the same,
-    except that fusing into layers of 4, 8 or 16 bits rounds the trained change."""
+    """Inside the context, add each adapter's product to the weight of its layer. The model's
+    outputs stay the same, except that layers of 4, 8 or 16 bits round the sum."""
     dtype, replaced = model_dtype(model), _replaced(model)
     plain = [(name, module.fuse()) for name, module in _adapted(model)]
     for _, layer in plain:
@@ -113,7 +113,7 @@ def fused(model: Any) -> Generator[None]:
 
 @contextlib.contextmanager
 def whole(model: Any, kind: str) -> Generator[None]:
-    """Give the model plain weights inside the context: adapters fused, quantised layers unpacked.
+    """Inside the context, give the model plain weights, with adapters added and none quantised.
     They are float16 if float16 can represent the trained weights (`in_float16`), else float32."""
     dtype, replaced, parameters = model_dtype(model), _replaced(model), model.parameters()
     if not replaced:
@@ -145,8 +145,8 @@ def _adapted(model: Any) -> list[tuple[str, Any]]:
 
 def _plain(module: Any) -> tuple[Any, mx.array | None]:
     """Return an adapted or quantised layer as a plain float32 layer, and the adapter's part of its
-    weight. The base layer is unpacked to float32 before the adapter is added, since some packings
-    unpack to bfloat16, which would round the sum."""
+    weight. A quantised weight is converted to float32 before the adapter is added, since some kinds
+    convert to bfloat16, which would round the sum."""
     if not hasattr(module, "lora_a"):
         return _unpacked(module), None
     part = "embedding" if "embedding" in module else "linear"
@@ -169,8 +169,7 @@ def _unpacked(layer: Any) -> Any:
 
 
 def _replaced(model: Any) -> list[tuple[str, Any]]:
-    """Return the outermost modules with adapters or quantised weights: fusing and unpacking replace
-    them."""
+    """Return the modules with adapters or quantised weights, of nested ones only the outermost."""
     adapted = [
         (name, module)
         for name, module in model.named_modules()

@@ -29,8 +29,8 @@ class Memory:
         maybe_set_recommended_wired_limit()  # otherwise macOS may page the weights out
 
     def watch(self, what: str, hint: str) -> None:
-        """Raise OverLimitError, with `hint`, if `what` took more memory than the limit. Call after
-        each mx.eval, so that the run ends before the machine runs out of memory."""
+        """Raise OverLimitError, with `hint`, if the work `what` took more memory than the limit.
+        Call after each mx.eval, so that the run ends before the machine runs out of memory."""
         took = mx.get_peak_memory()
         if self.limit and took > self.limit:
             self._reset()
@@ -41,7 +41,7 @@ class Memory:
             )
 
     def free(self) -> None:
-        """Return freed buffers to the system, as the next phase needs buffers of other sizes."""
+        """Return freed buffers to the system, since updates and sampling need other sizes."""
         mx.clear_cache()
         self._reset()  # or the next `watch` would count this phase's peak
 

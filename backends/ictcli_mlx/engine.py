@@ -83,8 +83,8 @@ class MlxEngine(EngineCore):
         return adapter
 
     def for_sampling(self, tokens: int) -> contextlib.AbstractContextManager[None]:
-        """Fuse the adapters of a float32 model: an adapted layer launches five kernels, a plain
-        layer launches one. In 16 bits fusing would round away an adapter's first steps."""
+        """Add the adapters of a float32 model to its weights: an adapted layer launches five
+        kernels, a plain layer one. In 16 bits this would round away an adapter's first steps."""
         exact = model_dtype(self.model) == mx.float32 and not is_quantised(self.model)
         if self.adapted is None or not exact:
             return contextlib.nullcontext()
@@ -94,7 +94,7 @@ class MlxEngine(EngineCore):
         cast(self.model, mx.float32)
 
     def kept_weights(self) -> Any:
-        """Return the trained arrays without copying: an update creates new arrays."""
+        """Return the trained weights uncopied: an update replaces them by new arrays."""
         return self.model.trainable_parameters()
 
     @contextlib.contextmanager

@@ -90,7 +90,7 @@ def vocabulary_of(config: dict[str, Any], folder: Path) -> int:
 
 def _dtype(model: nn.Module, wanted: str, device: mx.Device) -> mx.Dtype:
     """Return the type to load the weights in. On a GPU `auto` keeps 16-bit weights as they are: the
-    scales of quantised weights may be float16, and bfloat16 has three bits fewer."""
+    scales of quantised weights may be float16, which has three bits more than bfloat16."""
     if wanted != "auto":
         return mx.bfloat16 if wanted == "bfloat16" else mx.float32
     if device.type == mx.cpu:
@@ -136,7 +136,7 @@ def is_quantised(model: nn.Module) -> bool:
 
 
 def restore_layout(folder: Path, like: Path) -> None:
-    """Give the weights in `folder` the names and axes that they have in `like`: mlx-lm saves
+    """Give the weights in `folder` the names and axes of those in the folder `like`: mlx-lm saves
     convolutions with channels last, and for Qwen3.5 and Qwen3-Next 1 + some norm weights."""
     files = like.glob("model*.safetensors")
     shapes = {tensor.name: tensor.shape for file in files for tensor in stored_tensors(file)}
@@ -167,7 +167,7 @@ def restore_layout(folder: Path, like: Path) -> None:
 
 
 def _place(name: str) -> str:
-    """Return a weight's name without `model` and `language_model`, which not all programs add."""
+    """Return a weight's name without its parts `model` and `language_model`, which some lack."""
     return ".".join(part for part in name.split(".") if part not in ("model", "language_model"))
 
 
@@ -240,8 +240,8 @@ def head_logits(model: Any, heads: Sequence[Head], states: mx.array) -> mx.array
     """Return (n, V) float32 logits of states (n, H) from `head_inputs`.
 
     The model runs on one dummy token, and `states` replace its head's input. MLX is lazy, so the
-    blocks are never computed for that token. The head of a 152k vocabulary is over a quarter of a
-    0.5B model's arithmetic and most of its memory, so only wanted states go through it.
+    blocks are never computed for the dummy token. The head of a 152k vocabulary is over a quarter
+    of a 0.5B model's arithmetic and most of its memory, so only wanted states go through it.
     """
     with _changed_inputs(heads, lambda _: states[None]) as inputs:
         logits = model(mx.zeros((1, 1), dtype=mx.int32))
@@ -250,9 +250,9 @@ def head_logits(model: Any, heads: Sequence[Head], states: mx.array) -> mx.array
 
 @contextlib.contextmanager
 def recomputing(layers: Sequence[Any], active: bool) -> Generator[None]:
-    """If `active`, have the backward pass recompute each layer's activations from its input. Each
-    layer's class is replaced inside the context. Patching the class itself in every call would nest
-    checkpoints within checkpoints."""
+    """If `active`, have the backward pass recompute each layer's activations from its input. Inside
+    the context each layer has a subclass of its class, which stays unchanged: patching it in every
+    call would nest checkpoints."""
     plain = [type(layer) for layer in layers] if active else []
     for layer, kind in zip(layers, plain, strict=False):
         layer.__class__ = _recomputed(kind)

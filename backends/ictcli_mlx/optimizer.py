@@ -25,7 +25,7 @@ class Optimizer:
         self.model, self.memory = model, memory
         self.clip_norm = settings.clip_norm
         self.gradient: Any = None
-        """Sum of float32 gradients, a tree like the trained weights; None before the first pass."""
+        """Sum of the passes' float32 gradients, a tree like the weights; None before any pass."""
         self.masters: Any = tree_map(lambda x: x.astype(mx.float32), model.trainable_parameters())
         self.settings = settings
         self.reset()

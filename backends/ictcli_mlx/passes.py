@@ -39,8 +39,8 @@ class Passes:
     def evaluate(
         self, batch: MicroBatch, of: Callable[[mx.array, mx.array], mx.array]
     ) -> FloatArray:
-        """Return the values of `of(logits, tokens)` for the N wanted tokens. Each call of `of` gets
-        the logits (n, V) and tokens (n,) of a chunk."""
+        """Return the values of `of(logits, tokens)` for the batch's N wanted tokens (`MicroBatch`).
+        Each call of `of` gets the logits (n, V) and tokens (n,) of a chunk."""
         states = wanted_states(self.model, self.heads, *map(mx.array, _inputs(batch)))
         targets = mx.array(batch.targets)
         parts = [
@@ -102,7 +102,7 @@ class Passes:
         def loss(
             parameters: Any, arrays: list[mx.array], *inputs: mx.array
         ) -> tuple[mx.array, mx.array, mx.array]:
-            """Return `policy_loss`. Weights are an argument, so a trace keeps no old weights."""
+            """Return `policy_loss`. Weights are an argument, so a trace keeps no old ones."""
             self.model.update(parameters)
             states = wanted_states(self.model, self.heads, *inputs)
             head_loss = self._head_loss(objective, form)
@@ -158,8 +158,8 @@ def _inputs(batch: MicroBatch) -> list[np.ndarray]:
 
 
 def _bucketed(inputs: list[np.ndarray], terms: TokenTerms) -> tuple[list[np.ndarray], TokenTerms]:
-    """Return the inputs and terms padded to a bucket's size. Added places repeat the last place, so
-    that their numbers are finite, and have weight 0."""
+    """Return the inputs and terms padded to one of few sizes (`bucket`). Added places repeat the
+    last place, so that their numbers are finite, and have weight 0."""
     ids, places, *prompts = inputs
     wide = _widened(ids)
     before, now = (array.shape[1] + bool(prompts) for array in (ids, wide))
@@ -183,7 +183,7 @@ def _widened(ids: np.ndarray) -> np.ndarray:
 
 
 class PromptCache(KVCache):
-    """A cache that keeps the prompts' keys and values for `ResponseCache`."""
+    """A KV cache that keeps the prompts' keys and values for `ResponseCache`."""
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         self.keys, self.values = keys, values
@@ -191,8 +191,8 @@ class PromptCache(KVCache):
 
 
 class ResponseCache:
-    """A cache that returns the prompts' keys and values before those of their responses. `offset`
-    (R,) is each row's next position; `prompt_mask` (R, P) is False on padding."""
+    """A cache that returns the prompts' keys and values before the responses' own. `offset` (R,) is
+    each row's next position; `prompt_mask` (R, P) is False on padding."""
 
     def __init__(
         self, prompts: PromptCache, of_row: mx.array, offset: mx.array, prompt_mask: mx.array

@@ -23,25 +23,25 @@ core's cache; on a GPU, where each call is a launch, 256 MB."""
 
 # How many copies of an array exist at once. All logits are float32.
 STEP_LOGITS, CUT_LOGITS = 5.8, 6.0
-"""Copies of a decoding step's logits; additional copies with top-k or top-p."""
+"""Copies in memory of a decoding step's logits; additional copies with top-k or top-p."""
 ROW_STATS, GROUP_STATS, COMPILED_GROUP_STATS = 2.0, 9.0, 5.0
-"""Copies of the probabilities measured together, for statistics of single rows, for statistics that
-compare a group, and for the latter with compiled kernels."""
+"""Copies in memory of the probabilities whose statistics are computed together: statistics of
+single rows, statistics that compare a group's rows, and the latter with compiled kernels."""
 PASS_LOGITS, ENTROPY_LOGITS = 3.5, 6.0
-"""Copies of a pass's logits, gradient included; additional copies with an entropy bonus."""
+"""Copies in memory of a pass's logits, gradient included; more with an entropy bonus."""
 KEPT, RECOMPUTED = 1.05, 1.6
-"""Copies of a block's activations: kept for the backward pass, and if they are recomputed."""
+"""Copies of a transformer block's activations: if kept for the backward pass; if recomputed."""
 STEP_EMBEDDINGS = 1.5
-"""Copies of trained float32 embeddings during AdamW's step."""
+"""Copies in memory of trained float32 embeddings during AdamW's step."""
 
 
 def held(work: Workload) -> Parts:
-    """Return the bytes that are in use in every phase, by part."""
+    """Return the bytes in use both while sampling and in updates, by what they hold."""
     return work.held() | {"weights": _shape(work).weights(work.width)}
 
 
 def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Parts:
-    """Return the bytes that the last decoding step adds, by part."""
+    """Return the bytes that the last decoding step adds, by what they hold."""
     s, recipe = _shape(work), work.recipe
     rows = work.rows_at_once(prompts, group)
     adapted = 4 * work.blocks * sum(a * b for a, b in work.adapted.values())
@@ -61,8 +61,8 @@ def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -
 
 
 def updating(work: Workload) -> Iterator[Parts]:
-    """Yield the bytes by part at each possible peak of a pass, then in AdamW's step. Gradients are
-    the sum over earlier passes, and the gradient of this pass."""
+    """Yield the bytes, by what they hold, at each possible peak of a pass, then in AdamW's step. A
+    pass adds its own gradient to the sum over earlier passes."""
     s, recipe, full = _shape(work), work.recipe, not work.recipe.adapters
     summed = 4 * work.trained
     head = s.embedding * work.width if full else 0
@@ -90,7 +90,7 @@ def updating(work: Workload) -> Iterator[Parts]:
 
 
 def _shape(work: Workload) -> ModelShape:
-    """Return the shape of the model as loaded: `load_in_4bit` packs the embeddings too."""
+    """Return the sizes of the model as loaded: `load_in_4bit` quantises the embeddings too."""
     packs = work.recipe.engine.load_in_4bit and not work.shape.bits
     return replace(work.shape, bits=4, stored=None) if packs else work.shape
 
@@ -101,7 +101,7 @@ def _compiles(work: Workload) -> bool:
 
 
 def _kept(work: Workload, tokens: int, length: int) -> float:
-    """Return the bytes of activations for one block's gradient, with rows of `length` tokens."""
+    """Return the bytes of activations for a block's gradient, with rows of `length` tokens."""
     s = work.shape
     numbers = 4 * s.hidden + 4 * s.queries + 2 * s.keys + 5 * s.intermediate + s.heads * length
     return KEPT * tokens * numbers * work.width

@@ -55,7 +55,7 @@ def lockstep(
     written = Written(B, sampling, on_tokens)
 
     def begin(logits: mx.array, numbers: FloatArray) -> tuple[mx.array, ...]:
-        """Start computing tokens, their log p and, for statistics, logits, without waiting."""
+        """Start computing the next tokens, their log p and, for statistics, their logits."""
         drawn = draw(NAMESPACE, logits, mx.array(numbers), sampling, parallel=parallel)
         drawn = (*drawn, logits) if wanted else drawn
         mx.async_eval(drawn)
@@ -142,7 +142,7 @@ def new_cache(model: Any, lengths: Sequence[int]) -> list[Any]:
 
 
 def take(caches: Sequence[Any], rows: mx.array) -> None:
-    """Replace each cache's rows by its `rows` (R',), which may repeat."""
+    """Keep the rows with the indices `rows` (R',), which may repeat, of each cache."""
     for cache in caches:
         if hasattr(cache, "caches"):  # a layer with several caches
             take(cache.caches, rows)

@@ -58,12 +58,12 @@ def _quiet() -> Generator[None]:
 
 
 class FusedLora(LoraLinear):
-    """peft's LoRA layer with the scaled product added in place: peft's own forward makes three more
-    arrays of the output's size, and two more in the backward pass. Products are in the model's
-    dtype, adapters and their gradients in float32. What peft saves does not change."""
+    """peft's LoRA layer, but adding the scaled product in place: peft's own forward makes three
+    more arrays of the output's size, and two more in the backward pass. Products are in the model's
+    dtype, adapters and their gradients in float32."""
 
     takes_product = True
-    """Says that the layer uses its base layer's output and not its weight (`cpu.pack`)."""
+    """Whether the layer uses its base layer's output alone, and not its weight (`cpu.pack`)."""
     siblings: "Siblings"
 
     def forward(self, x: Tensor, *args: Any, **options: Any) -> Tensor:
@@ -84,8 +84,8 @@ class Siblings:
     typed: tuple[Tensor, list[Tensor]] | None = None
     """A and B in the model's dtype, set while `sampling` is active; else None."""
     _states: ClassVar[Tensor | None] = None
-    """Input of the last product, until each layer has taken its part. All instances share it, so
-    that a new pass replaces the input of a pass that ended early, when memory ran out."""
+    """Input of the last product, until each layer has taken its part. A class variable, so that the
+    next pass frees the input of a pass that ran out of memory."""
     _parts: ClassVar[dict[FusedLora, tuple[Tensor, Tensor]]] = {}
 
     def __init__(self, layers: list[FusedLora]) -> None:
@@ -151,7 +151,7 @@ def read(model: Any, folder: Path, base: str) -> peft.PeftModel:
 
 
 def _check_kind(config: peft.PeftConfig) -> None:
-    """Raise ValueError for adapters that do more than replace layers: passes ignore the rest."""
+    """Raise ValueError for adapters that also act outside of layers, which passes would ignore."""
     if config.is_prompt_learning:
         kind = peft.PeftType(config.peft_type).value
         raise ValueError(f"ictcli does not support peft's adapters of kind {kind}")
@@ -201,7 +201,7 @@ def taken_off(model: nn.Module) -> Generator[None]:
 
 @contextlib.contextmanager
 def sampling(model: Any) -> Generator[None]:
-    """Convert adapters to the model's dtype once instead of in every decoding step."""
+    """Inside the context, keep adapters in the model's dtype: no conversion in decoding steps."""
     groups = {m.siblings for m in model.modules() if isinstance(m, FusedLora)}
     try:
         with torch.no_grad():

@@ -83,7 +83,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Packed:
-    """The layout of a row of packed tokens: the first `tokens` are prompts, the rest their
+    """Layout of a pass as one row without padding: the first `tokens` are prompts, the rest their
     responses. A beginning that several responses to a prompt share is stored once."""
 
     tokens: int
@@ -122,7 +122,7 @@ class AfterPrompts:
 
     prompts: Kept
     mask: Tensor | None
-    """(Q, 1, 1, P) what is added to attention scores of the prompts; None without padding."""
+    """(Q, 1, 1, P) what is added to attention scores of prompt tokens; None without padding."""
     rows: Grid
     """Layout of the unfinished rows by prompt (Q, G)."""
 

@@ -23,12 +23,12 @@ class LargeLinear(nn.Linear):
     """A linear layer with faster kernels; `exchange` turns an `nn.Linear` into one."""
 
     kernels: str
-    """Name of the kernels. Those in `PACKING` pack frozen weights once for FBGEMM, if they fit
-    float16; `avx2` uses MKL for the backward pass (`bench/products.py`). oneDNN does the rest."""
+    """Name of the kernels. Those in `PACKING` use FBGEMM for frozen weights that fit float16;
+    `avx2` uses MKL for the backward pass (`bench/products.py`). oneDNN computes the rest."""
     packed: Any = None
     """The weight and bias in float16, in FBGEMM's layout."""
     float16: Tensor | None = None
-    """The weight in float16, if the parameter is empty: each access of `weight` converts it."""
+    """The weight, if it is kept only in float16: each access of `weight` converts it to float32."""
     arranged: Tensor | None = None
     """The weight in oneDNN's layout."""
 
@@ -71,7 +71,7 @@ def exchange(model: nn.Module, device: torch.device, kernels: str) -> None:
 
 
 def kernels_of(setting: str) -> str:
-    """Return the kernels that `engine.kernels` means; `plain` if PyTorch lacks them on this CPU."""
+    """Return the kernels for an `engine.kernels`; `plain` if PyTorch lacks them on this CPU."""
     return choose_kernels(setting) if available() else "plain"
 
 
@@ -84,8 +84,8 @@ def available() -> bool:
 
 
 def pack(model: nn.Module) -> None:
-    """Pack the large layers that FBGEMM computes. Their weights must not change afterwards, and are
-    kept in float16 if no other module reads them."""
+    """Convert the weights of the large layers that FBGEMM computes to its layout. These weights
+    must not change afterwards, and are kept only in float16 if no other module reads them."""
     modules = [*model.modules()]
     held = Counter(id(p) for module in modules for p in module.parameters(recurse=False))
     for module in modules:  # peft's layers read their base layer's weight
@@ -115,7 +115,7 @@ def in_whole(model: nn.Module) -> Generator[None]:
 
 @torch.no_grad()
 def packed(weight: Tensor, bias: Tensor | None = None) -> Any:
-    """Return the packed weight; None if float16 cannot represent it or PyTorch lacks FBGEMM."""
+    """Return a weight in FBGEMM's layout; None if it does not fit float16 or FBGEMM is missing."""
     if not has_fbgemm():
         return None
     for part in weight.split(4096):  # a copy of the whole LM head would raise peak memory
@@ -131,7 +131,7 @@ def has_fbgemm() -> bool:
 
 @contextlib.contextmanager
 def arranged(model: nn.Module) -> Generator[None]:
-    """Inside the context, copy large float32 weights that are not packed into oneDNN's layout: a
+    """Inside the context, copy large float32 weights that FBGEMM does not use to oneDNN's layout: a
     product of few rows then takes some 0.6 of the time. Gradients are not supported."""
     large = [module for module in model.modules() if isinstance(module, LargeLinear)]
     layers = [x for x in large if x.packed is None and x.held().dtype == torch.float32]

@@ -118,7 +118,7 @@ class SharedDecoder:
         self._prompt = torch.arange(len(prefix.lengths))
         """The prompt of each row of the pass."""
         self._place = of_row
-        """The row of the pass for each rollout. Its cache holds the text without the last token."""
+        """The row of the pass for each rollout. A row's cache lacks the last token of its text."""
 
     def step(self, token: Tensor) -> Tensor:
         texts = torch.stack([self._place, token])
@@ -164,7 +164,7 @@ class FixedDecoder:
         self._mask = mask
         self._width = prefix.logits.shape[1]
         self._rows = of_row
-        """Indices of the unfinished rows in these tensors."""
+        """Indices of the unfinished rows in the fixed tensors."""
         self._run: Run = _plainly
 
     def step(self, token: Tensor) -> Tensor:
@@ -179,7 +179,7 @@ class FixedDecoder:
         self._rows = self._rows[alive]
 
     def _extend(self) -> None:
-        """Copy the unfinished rows to tensors with more room."""
+        """Copy the unfinished rows to tensors with room for more tokens."""
         self._run = _plainly  # frees the old graph's memory
         rows, device, filled = self._rows, self._rows.device, self._filled
         self._free = min(self._steps, max(filled, self.ROOM))
@@ -206,7 +206,7 @@ class FixedDecoder:
 
 Work = Callable[[], None]
 Run = Callable[[Work], None]
-"""Calls a function whose tensors keep their shapes and addresses; always the same function."""
+"""Runs a decoding step whose tensors keep shapes and addresses; in every call the same step."""
 
 
 def runner(device: torch.device) -> Run:

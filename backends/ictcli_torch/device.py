@@ -112,8 +112,8 @@ class Memory:
 
     def return_blocks(self) -> None:
         """On a CPU, return freed blocks of 1 MiB and more to the system. Otherwise glibc keeps
-        blocks below 32 MiB in a heap, where recomputing passes leave holes of half their memory. A
-        step takes a fifth longer, so this is for settings that trade time for memory."""
+        blocks below 32 MiB in a heap, half of it holes if passes recompute activations. A step
+        takes a fifth longer, so this is for settings that trade time for memory."""
         if self.device.type == "cpu" and sys.platform == "linux":
             with contextlib.suppress(AttributeError, OSError):
                 ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, BLOCK)
@@ -121,7 +121,7 @@ class Memory:
     def end_phase(self) -> None:
         """On a CPU, return the memory of a finished sampling or update to the system. glibc keeps
         blocks below 32 MiB, but the next phase needs other sizes, so memory would grow to the sum
-        of both. Skipped for small models: allocating again costs a tenth of their step."""
+        of both phases. Skipped for small models: allocating again costs a tenth of their step."""
         if self.device.type == "cpu" and not self.small:
             self.free()
 

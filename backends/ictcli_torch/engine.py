@@ -149,8 +149,8 @@ class TorchEngine(EngineCore):
 
     @contextlib.contextmanager
     def merged(self, *, exactly: bool = False) -> Generator[None]:
-        """Inside the context, give the model plain weights: adapters merged, 4-bit and packed
-        weights unpacked. `exactly`: in a type that represents the trained weights."""
+        """Inside the context, give the model plain weights: adapters merged, no weight in 4 bits or
+        in FBGEMM's layout. `exactly`: in a type that represents the trained weights."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(in_whole(self.model))
             if self.adapted is not None or self.settings.load_in_4bit:

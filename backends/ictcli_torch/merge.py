@@ -1,4 +1,4 @@
-"""Give a model plain weights: adapters merged into copies of its layers, 4-bit weights unpacked."""
+"""Give a model plain weights: adapters merged into copies of layers, 4-bit weights converted."""
 
 import contextlib
 from collections.abc import Generator
@@ -22,7 +22,7 @@ NAME = "default"
 
 @contextlib.contextmanager
 def merged(model: Any, *, exactly: bool = False) -> Generator[None]:
-    """Inside the context, give the model plain layers: adapters merged, 4-bit weights unpacked.
+    """Inside the context, give the model plain layers: adapters merged, 4-bit weights converted.
     `exactly`: in a type that represents the trained weights, for export. The merged layers are
     copies; the model's own layers return unchanged at the end. Raise UserError if an adapter,
     loaded from elsewhere, is not low-rank or not on a linear layer."""

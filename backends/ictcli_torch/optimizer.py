@@ -68,7 +68,7 @@ class Optimizer:
                 weight.copy_(self.masters[name])
 
     def state(self) -> dict[str, Tensor]:
-        """Return AdamW's state and any masters that are not the weights, by KIND/NAME."""
+        """Return AdamW's state and all masters but a model's own weights, by KIND/NAME."""
         tensors: dict[str, Tensor] = {}
         for name, master in self.masters.items():
             if master is not self.weights[name]:

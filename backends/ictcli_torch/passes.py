@@ -46,8 +46,8 @@ class Passes:
 
     @torch.inference_mode()
     def evaluate(self, batch: MicroBatch, of: Callable[[Tensor, Tensor], Tensor]) -> FloatArray:
-        """Return the values of `of(logits, tokens)` for the N wanted tokens. Each call of `of` gets
-        the logits (n, V) and tokens (n,) of a chunk."""
+        """Return the values of `of(logits, tokens)` for the batch's N wanted tokens (`MicroBatch`).
+        Each call of `of` gets the logits (n, V) and tokens (n,) of a chunk."""
         states, targets = wanted_states(self.model, batch), self._on_device(batch.targets).long()
         parts = [
             of(head_logits(self.model, states[c]), targets[c]).cpu().numpy()
@@ -86,9 +86,9 @@ class Passes:
 
 
 def shares_prompts(model: Any) -> bool:
-    """Return whether the model can run packed tokens with shared prompts: every block attends to
-    all earlier keys and values by the attention function that takes a layout, positions are an
-    argument, and RoPE frequencies do not depend on the length."""
+    """Return whether the model can run a pass without padding, with shared prompts: every block
+    attends to all earlier keys and values by the attention function that takes a layout, positions
+    are an argument, and RoPE frequencies do not depend on the length."""
     ropes, trunk = rope_settings(text_config(model).to_dict()), decoder_of(model)
     taken = inspect.signature(trunk.forward).parameters.keys()
     return (
@@ -102,8 +102,8 @@ def shares_prompts(model: Any) -> bool:
 @torch.no_grad()
 def asked_of(model: Any) -> list[bool]:
     """For each block that calls the attention function once with the layout, return whether values
-    are as wide as keys, as `AfterPrompts` needs. To find out, the model runs on two tokens, once:
-    its code may ignore the layout."""
+    are as wide as keys, as `AfterPrompts` needs. The first call runs the model on two tokens to
+    find this out: a model's code may ignore the layout."""
     if "asked" not in vars(model):
         kept, two = dict[int, tuple[Tensor, Tensor]](), torch.arange(2, device=model.device)[None]
         how = {"attention_mask": NO_MASK, "layout": Packed(2, Grid((1, 2)), kept=kept)}
@@ -116,8 +116,8 @@ def asked_of(model: Any) -> list[bool]:
 
 @contextlib.contextmanager
 def narrow_end(model: Any, places: Tensor) -> Generator[None]:
-    """Run the last block's MLP only at `places` (n,) of a pass's tokens: only the states there are
-    used, and an MLP's output depends on no other place."""
+    """Run the last block's MLP only at `places` (n,) of a pass's tokens: no other state of this
+    block is used, and an MLP computes each place by itself."""
     mlp: Any = getattr(blocks(model)[-1], "mlp", None)
     if not _is_of_states_alone(mlp):
         yield
@@ -145,8 +145,8 @@ def _is_of_states_alone(mlp: Any) -> bool:
 
 
 def wanted_states(model: Any, batch: MicroBatch, kept: Kept | None = None) -> Tensor:
-    """Return the (N, H) states in front of the LM head at the wanted places. `kept`, if given, is
-    filled with the prompts' keys and values."""
+    """Return the states (N, H), in front of the LM head, that predict wanted tokens. `kept`, if
+    given, is filled with the prompts' keys and values."""
     device = model.device
 
     def on_device(array: np.ndarray) -> Tensor:
@@ -204,8 +204,8 @@ def _packed(
 
 
 def _texts(ids: IntArray, lengths: IntArray, text: IntArray) -> tuple[IntArray, IntArray]:
-    """Number the tokens of rows; rows of one `text` (R,) that begin alike share numbers. Return the
-    numbers (R, S), 0 after a row's length, and one flat place of each number."""
+    """Number the tokens of rows; a beginning shared by rows of one `text` (R,) is numbered once.
+    Return the numbers (R, S), 0 after a row's length, and each number's place in the flat `ids`."""
     S, places, count = int(lengths.max()), list[IntArray](), 0
     numbers, text = np.zeros((len(ids), S), dtype=np.int64), text.astype(np.int64)
     for t in range(S):

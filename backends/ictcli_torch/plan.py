@@ -25,14 +25,14 @@ SMALL = 5_000_000
 """Number of parameters below which a model is small: several CPU threads wait for each other longer
 than they compute, and the memory that `model.frugal` saves is not worth the time."""
 JOINED, JOINED_FROM = 512, 100_000_000
-"""On a CPU: tokens up to which a pass joins rows, and the number of parameters from which this
-limit applies (`choose_joined`). Measured at 0.5B with AVX2, on one thread."""
+"""On a CPU: maximum tokens of a pass with several rows, and the number of parameters from which
+this limit applies (`choose_joined`). Measured at 0.5B with AVX2, on one thread."""
 LARGE = 100_000
-"""Minimum number of weights of a layer that uses the kernels of `cpu`: their calls cost more."""
+"""Minimum weights of a layer that uses the kernels of `cpu`, whose calls cost more time."""
 PACKED_INPUTS = 512
-"""FBGEMM pads the inputs of a layer that it packs to a multiple of this number."""
+"""FBGEMM pads the inputs of a layer that it computes to a multiple of this number."""
 WORTH_ARRANGING = 64
-"""Decoding steps from which `cpu.arranged` saves time: it costs what some 20 steps save."""
+"""Decoding steps from which `cpu.arranged` saves time: arranging costs what 20 steps save."""
 PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 18, 1 << 26
 """Number of logits whose statistics are computed together (`sample`): on a CPU 1 MB, which fits a
 core's cache; on a GPU, where each call is a launch, 256 MB."""
@@ -41,19 +41,19 @@ PART_ELEMENTS = 1 << 15
 
 # How many copies of an array exist at once. All logits are float32.
 STEP_LOGITS, CUT_LOGITS, GRAPH_LOGITS = 4.0, 5.0, 1.5
-"""Copies of a decoding step's logits; additional copies with top-k or top-p, and in a graph."""
+"""Copies in memory of a decoding step's logits; more with top-k or top-p, and in a CUDA graph."""
 HELD_LOGITS, ROW_STATS, GROUP_STATS = 2.0, 2.0, 8.0
-"""Copies of a step's logits while statistics are computed; copies of the logits measured together,
-for statistics of single rows and for statistics that compare a group."""
+"""Copies in memory of a step's logits while statistics are computed; then of the logits that one
+call handles, for statistics of single rows and for statistics that compare a group's rows."""
 PASS_LOGITS, TEMPERATURE_LOGITS, ENTROPY_LOGITS, ROUNDED_LOGITS = 4.0, 1.0, 2.0, 0.5
-"""Copies of a pass's logits, gradient included; additional copies with a temperature other than 1,
+"""Copies in memory of a pass's logits, gradient included; more with a temperature other than 1,
 with an entropy bonus, and if logits have 16 bits."""
 TIED_GRADIENTS = 3.0
 """Copies of a tied embedding's gradient: the embedding's, the head's and their sum."""
 
 
 def held(work: Workload) -> Parts:
-    """Return the bytes that are in use in every phase, by part."""
+    """Return the bytes in use both while sampling and in updates, by what they hold."""
     s, recipe = work.shape, work.recipe
     parts = {"Python and libraries": LIBRARIES + (PEFT if recipe.adapters else 0)} | work.held()
     if work.device == "cuda":
@@ -72,7 +72,7 @@ def held(work: Workload) -> Parts:
 
 
 def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Parts:
-    """Return the bytes that the last decoding step and its statistics add, by part."""
+    """Return the bytes that the last decoding step and its statistics add, by what they hold."""
     s, recipe = work.shape, work.recipe
     rows = work.rows_at_once(prompts, group)
     logits = rows * s.vocabulary
@@ -94,8 +94,8 @@ def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -
 
 
 def updating(work: Workload) -> Iterator[Parts]:
-    """Yield the bytes by part at each possible peak of a pass, with the gradients that earlier
-    passes summed. AdamW's step needs no more: it works in place."""
+    """Yield the bytes, by what they hold, at each possible peak of a pass, with the gradients that
+    earlier passes summed. AdamW's step needs no more: it works in place."""
     s, recipe, full = work.shape, work.recipe, not work.recipe.adapters
     joined = choose_joined(work.device, recipe.adapters, s.parameters)
     largest = work.largest_pass(joined=joined)
@@ -118,7 +118,7 @@ def updating(work: Workload) -> Iterator[Parts]:
 
 
 def choose_joined(device: str, adapters: AdapterSettings | None, parameters: int) -> int:
-    """Return the tokens up to which a pass of an update joins rows; 0: `micro_tokens` is the limit.
+    """Return the maximum tokens of a pass with several rows; 0: `micro_tokens` is the limit.
 
     On a CPU larger passes with LoRA take more memory and, for a large model, save almost no time.
     When all weights are trained, their gradients cost the same in every pass, however small."""
@@ -127,7 +127,7 @@ def choose_joined(device: str, adapters: AdapterSettings | None, parameters: int
 
 
 def _packs(work: Workload) -> bool:
-    """Return whether frozen weights are packed, once per run (`cpu.pack`)."""
+    """Return whether frozen weights are converted to FBGEMM's layout (`cpu.pack`)."""
     recipe = work.recipe
     on_cpu = work.device == "cpu" and choose_kernels(recipe.engine.kernels) in PACKING
     halved = work.width == 4 and work.shape.dtype in ("bfloat16", "float16")
@@ -135,7 +135,7 @@ def _packs(work: Workload) -> bool:
 
 
 def _large(work: Workload) -> list[tuple[int, int]]:
-    """Return (inputs, outputs) of the layers that `cpu` packs or arranges."""
+    """Return (inputs, outputs) of the layers that use the kernels of `cpu`."""
     s = work.shape
     exchanged = platform.machine() in X86 and choose_kernels(work.recipe.engine.kernels) != "plain"
     if work.device != "cpu" or not exchanged or work.width < 4:

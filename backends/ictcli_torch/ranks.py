@@ -74,7 +74,7 @@ class Communicator:
     @contextlib.contextmanager
     def together(self) -> Generator[None]:
         """Run the program of all ranks inside the context. If it fails on this rank alone, set
-        `broken`: the others wait for its next message. If all fail, rank 0 reports the error."""
+        `broken`: the others wait for a message from it. If all fail, rank 0 reports the error."""
         try:
             with self._connected():
                 yield

@@ -32,7 +32,7 @@ def lockstep(
     *,
     decoder: type[GrowingDecoder | SharedDecoder | FixedDecoder] = GrowingDecoder,
 ) -> Rollouts:
-    """Decode `group` rows for each prompt. `uniforms` (B, T) decide every draw."""
+    """Decode `group` rows for each prompt. The numbers `uniforms` (B, T) decide every draw."""
     device = model.device
     B, T, parallel = len(prompts) * group, sampling.max_tokens, device.type != "cpu"
     recorder = StatsRecorder(wanted, B, T, group, device)

@@ -95,7 +95,7 @@ class ShardedEngine(TorchEngine):
 
     def rounds(self, update: Update, own: Update) -> Iterator[tuple[MicroBatch, bool]]:
         """Yield this rank's passes, with True. If other ranks have more passes with (or without)
-        shared prompts, also yield those, with False: all ranks must run equally many."""
+        shared prompts, also yield passes of theirs, with False: all ranks must run equally many."""
         packs = [
             [*self.micro_batches(x.rollouts, x.trained)]
             for x in (self.share_of(update, rank) for rank in range(self.ranks.size))

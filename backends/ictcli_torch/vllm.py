@@ -1,9 +1,9 @@
 """Sampling by vLLM in this process (docs/scale.md).
 
 Before every call all weights are sent to vLLM by its `reload_weights`, with adapters merged. A tied
-head is sent as a separate weight, and vLLM's config says so: on a CPU vLLM packs the head, and
-would not pack a tied head again. Inputs and outputs are token ids. Each prompt has a seed; vLLM's
-draws differ from ictcli's, and a batch's other rows may change a logit's rounding.
+head is sent as a separate weight, and vLLM's config says so: on a CPU vLLM copies the head to
+another layout, but a tied head only once. Inputs and outputs are token ids. Each prompt has a seed;
+vLLM's draws differ from ictcli's, and a batch's other rows may change a logit's rounding.
 
 The processes of a launch each start a vLLM at the same time. Each vLLM makes groups of one process
 inside the launch's process group (vLLM's "external_launcher").
@@ -108,7 +108,7 @@ def check_near(engine: Any, rollouts: Rollouts, logp: FloatArray) -> None:
 
 
 def logprobs_mode(sampling: Sampling) -> str:
-    """Return vLLM's name for log pi at the sampling temperature before any top-p or top-k cut. It
+    """Return vLLM's name for log pi at the sampling temperature before any top-p or top-k cut. vLLM
     has no name for a cut combined with a temperature other than 1, which recipes may not have."""
     cut = sampling.top_k or sampling.top_p < 1
     return "raw_logprobs" if cut else "processed_logprobs"

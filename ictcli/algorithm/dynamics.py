@@ -1,7 +1,7 @@
 """Diagnostics of a step's tokens, from the theory of ICT (arXiv 2606.19771).
 
-A token with pi > beta is in the regime R_H: raising pi lowers the entropy H2 (collapse). A token
-with pi < beta is in R_L: raising pi raises H2 (explosion).
+A token with pi > beta (the purity sum p^2) is in the regime R_H: raising pi lowers the entropy H2
+(collapse). A token with pi < beta is in R_L: raising pi raises H2 (explosion).
 """
 
 import numpy as np
@@ -34,12 +34,12 @@ def diagnose(rollouts: Rollouts, advantage: FloatArray, kept: BoolArray) -> dict
     """Return a step's diagnostics by their names in metrics.jsonl; None if there is no value.
 
     Statistics with `Statistic.mean` are reported as their means; renyi2 is the mean of H2 in nats.
-    share_kept is the share of tokens kept; share_kept_positive and share_kept_negative are that
-    share in responses with A > 0 and A < 0. Of the kept tokens, kept_prob is the mean pi, and
-    regime_high and regime_low are the shares in R_H and R_L. high_low_ratio is the number of kept
-    tokens with H1 above the batch's median, divided by the number of other kept tokens (the
-    threshold is ours; the paper names none). uniqueness_entropy_spearman is reported if u was
-    recorded. `branches.where_kept` describes the rest."""
+    share_kept is the share of tokens kept by the method; share_kept_positive and
+    share_kept_negative are that share in responses with A > 0 and A < 0. Of the kept tokens,
+    kept_prob is the mean pi, and regime_high and regime_low are the shares in R_H and R_L.
+    high_low_ratio is the number of kept tokens with H1 above the batch's median, divided by that of
+    other kept tokens (our threshold; the paper names none). uniqueness_entropy_spearman is reported
+    if the uniqueness was recorded. `branches.where_kept` describes the rest."""
     valid, stats = rollouts.valid, rollouts.stats
     H1, beta, prob = stats["entropy"], stats["purity"], stats["prob"]
     high = np.median(H1[valid]) < H1

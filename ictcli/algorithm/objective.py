@@ -18,7 +18,7 @@ ClipOn = Literal["ratio", "tv", "sequence", "weight"]
 
 @dataclass(frozen=True)
 class Clip:
-    """What a method clips, and the range; fields as in `Objective`."""
+    """How a method bounds the ratio pi / pi_old or its use; fields as in `Objective`."""
 
     on: ClipOn
     low: float
@@ -26,13 +26,13 @@ class Clip:
 
 
 LIKELIHOOD = Clip("weight", 0.0, 0.0)
-"""The clip that makes Psi equal to A log pi: the ratio is a weight of log pi, clipped to 1."""
+"""The clip for a loss of -A log pi per token: the ratio is a weight of log pi, clipped to 1."""
 
 
 @dataclass(frozen=True)
 class Objective:
-    """Coefficients of Psi. `temperature` is the sampler's: ratio, KL and entropy are those of the
-    policy pi = softmax(logits / temperature)."""
+    """Coefficients of the loss. `temperature` is the sampler's: ratio, KL and entropy are those of
+    the policy pi = softmax(logits / temperature)."""
 
     eps_low: float = 0.2
     eps_high: float = 0.2
@@ -55,8 +55,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Term:
-    """A term that a method subtracts from the surrogate Psi (above), and its coefficient at each
-    token."""
+    """A term that a method adds to the loss of each token, and its coefficient at the token."""
 
     formula: Callable[[Any, Any, Any, Any], Any]
     """Function of the array namespace, and of log pi, log pi_old and the target, (N,) each."""
@@ -74,21 +73,21 @@ class TokenTerms:
     """The inputs of the loss for each token: arrays of one shape, (B, T) or (N,), or None."""
 
     weights: Any
-    """Weights w >= 0 of Psi."""
+    """Weights w >= 0 of the tokens in the loss."""
     advantage: Any
     old_logp: Any = None
     """log pi_old; None: pi_old is pi, so that the ratio is 1 and has a gradient."""
     reference_logp: Any = None
     """log pi_ref; None: without the KL."""
     sampler_logp: Any = None
-    """log pi of the sampler; None: the sampler is pi_old."""
+    """Log-probability under the policy that sampled the tokens; None: that policy is pi_old."""
     sequence: Any = None
     """The mean of log pi - log pi_old over the trained tokens of the token's response, whose exp is
     the ratio of GSPO (arXiv 2507.18071, Eq. 7)."""
     targets: Any = None
     """The tokens' ids."""
     others: tuple[Term, ...] = ()
-    """Terms that the method subtracts from Psi."""
+    """Terms that the method adds to the loss of each token."""
 
     def map(self, change: Callable[[Any], Any]) -> "TokenTerms":
         """Return the terms with `change` applied to each array, always in the same order."""
@@ -116,7 +115,7 @@ def surrogate(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Obje
 
 
 def was_clipped(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Objective) -> Any:
-    """Return a mask of the tokens whose gradient the clip removes, or whose weight it bounds."""
+    """Return a mask of tokens whose gradient the clip removes or whose weight the clip bounds."""
     low, high = objective.eps_low, objective.eps_high
     if objective.clip_on == "tv":
         moved = xp.exp(logp) - xp.exp(old_logp)
@@ -159,7 +158,7 @@ def tempered(logits: Any, temperature: float) -> Any:
 def policy_loss(
     xp: Any, logits: Any, terms: TokenTerms, objective: Objective
 ) -> tuple[Any, Any, Any]:
-    """Return -sum w * Psi of N tokens, their log pi (N,), and the k3 estimates of KL (N,).
+    """Return the loss summed over N tokens, their log pi (N,), and their k3 estimates of KL (N,).
 
     `logits` (N, V) float32; `terms` (N,)."""
     scaled = tempered(logits, objective.temperature)

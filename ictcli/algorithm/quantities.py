@@ -86,7 +86,7 @@ class Statistic:
     """
 
     formula: Callable[..., Any]
-    """Function of `xp` and the arguments above; drops the last axis, except for `token`."""
+    """Function of `xp` and the table's arguments; drops the last axis, except for kind `token`."""
     kind: Literal["alone", "token", "group"]
     about: str
     """Description, with the unit."""

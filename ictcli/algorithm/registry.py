@@ -47,7 +47,7 @@ class Choice:
     """The tokens that a rule trains, their weights, and the terms that it adds to the loss."""
 
     kept: BoolArray
-    """(B, T) the tokens that the normalisation counts."""
+    """(B, T) the tokens that the rule keeps: the loss's normalisation counts them."""
     weight: FloatArray | None = None
     """(B, T) factors of the advantage of kept tokens, positive or negative; None: 1. A token with
     factor 0 is not trained, but the normalisation counts it (`ictcli.algorithm.weights`)."""
@@ -82,7 +82,7 @@ class Options(Settings):
 
     @property
     def wants(self) -> tuple[str, ...]:
-        """Statistics that these options need besides those of the method."""
+        """Statistics that these options need besides those in `Method.wants`."""
         return ()
 
 
@@ -102,11 +102,11 @@ class Method:
     wants: tuple[str, ...] = ()
     """Statistics besides entropy, purity and prob that sampling must record."""
     dense_warmup: bool = False
-    """Whether the recipe's first `warmup` steps train every token (M = 1)."""
+    """Whether the recipe's first `warmup` steps train every token."""
     scaled_advantage: bool = True
     """Whether advantages are divided by the group's standard deviation."""
     clips: bool = False
-    """Whether the rule sets the clip, so that the recipe's `clip` is ignored."""
+    """Whether the method's rule sets the clip, so that the recipe's `clip` is ignored."""
     of_correct: bool = False
     """Whether the advantage is 1 for correct responses and 0 for others, whatever their group."""
 

@@ -38,8 +38,8 @@ def top_share(
     (`units`).
 
     Ties are broken by the earlier position, then the earlier row. Unless `zeros`, tokens with score
-    0 are never kept, so fewer than that may be kept. Ours: the ICT paper keeps every position at or
-    above the percentile, ties included; with ties at 0 that is far more than the share."""
+    0 are never kept, so fewer than the share may be kept. Ours: the ICT paper keeps every position
+    at or above the percentile, ties included; with ties at 0 that is far more than the share."""
     kept = np.zeros(valid.shape, dtype=bool)
     for rows, positions in units(valid, scope, group):
         values = score[rows, positions]

@@ -16,7 +16,7 @@ Normalisation = Literal["sequence", "kept", "tokens", "constant"]
 def normalise(
     kept: BoolArray, valid: BoolArray, normalisation: Normalisation, max_tokens: int
 ) -> FloatArray:
-    """Turn a kept mask (B, T) into weights (B, T), float32.
+    """Turn a mask of the tokens that a method keeps (B, T) into weights (B, T), float32.
 
     | normalisation | weight of a kept token | used by |
     |---|---|---|

@@ -77,7 +77,7 @@ class StoredTensor(NamedTuple):
     shape: tuple[int, ...]
     file: Path
     start: int
-    """Offset of its first byte in the file."""
+    """Offset of the tensor's first byte in the file."""
     size: int
     """Number of bytes."""
 

@@ -50,7 +50,7 @@ class EngineCore(DataParallel, Engine):
     """Function that decodes all rows of some prompts at once. Arguments: prompts, group, sampling,
     uniform numbers (B, T) for the draws, wanted statistics, `OnTokens` for these rows or None."""
     reference: Any = None
-    """The reference policy that `keep_reference` stored: weights or a model; None before."""
+    """The reference policy, as weights or a model, once `keep_reference` stored it; else None."""
     adapted: Any = None
     """The result of the backend's `adapters().put_on` or `read`; None if there are no adapters."""
 
@@ -277,7 +277,7 @@ class EngineCore(DataParallel, Engine):
 
     @abstractmethod
     def about(self) -> dict[str, Any]:
-        """Return the result of `describe` without the size and parallelism of a launch."""
+        """Return the part of `describe` that does not depend on the launch of several processes."""
 
     @abstractmethod
     def adapters(self) -> Any:

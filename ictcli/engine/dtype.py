@@ -9,7 +9,7 @@ from typing import Any
 CPUINFO = Path("/proc/cpuinfo")
 X86 = ("x86_64", "AMD64")
 PACKING = ("avx2", "avx512")
-"""Kernels that repack frozen weights once per run."""
+"""Kernels that convert frozen weights to FBGEMM's layout once per run."""
 
 
 @cache

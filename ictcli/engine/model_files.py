@@ -42,7 +42,7 @@ CODE = ("auto_map", "auto_mapping", "model_file", "custom_generate", "custom_pip
 
 
 def fetch(model: str, *, code: bool = False) -> Path:
-    """Download the listed files of a hub model and return their folder in the cache. `code`, set by
+    """Download a hub model's files in FILES and return their folder in the cache. `code`, set by
     engine.trust_remote_code, also downloads the model's Python files; none is run here."""
     import huggingface_hub
 

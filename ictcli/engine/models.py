@@ -139,7 +139,7 @@ def _with_adapter(folder: Path, run: Path, named: str) -> Source:
 
 @contextmanager
 def loading(source: Source, other: str) -> Generator[None]:
-    """Context for loading a model. Its own code must pass `ictcli.files.gate`. Errors are raised as
+    """Context for loading a model, whose own code must pass `ictcli.files.gate`. Errors become
     UserErrors, with a hint to use the `other` engine if this one does not know the model type."""
     model = source.path
     try:

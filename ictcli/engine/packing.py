@@ -58,7 +58,7 @@ class Prompts:
     ids: IntArray
     """(Q, P) int32, right-padded with 0."""
     lengths: IntArray
-    """(Q,)."""
+    """(Q,): number of tokens of each prompt."""
     of_row: IntArray
     """(R,): index of each row's prompt."""
 
@@ -111,8 +111,8 @@ def is_worth_sharing(spared: float, tokens: float) -> bool:
 
 
 def _runs(rows: list[int], ends: IntArray, prompt: int, budget: int) -> list[list[int]]:
-    """Split a group's rows, longest first, into runs that each share the prompt, with the fewest
-    tokens in all: a run of n rows has the prompt once, and n times its first row's length."""
+    """Split a group's rows, longest first, into parts that each share the prompt, with the fewest
+    tokens in all: a part of n rows has the prompt once, and n times its first row's length."""
     best, cut = [0] + [0] * len(rows), [0] * (len(rows) + 1)
     for last in range(1, len(rows) + 1):
         costs = {

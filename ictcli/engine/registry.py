@@ -142,7 +142,7 @@ def build_engine(
 
 @contextlib.contextmanager
 def interrupts_held() -> Generator[None]:
-    """Context that delays a KeyboardInterrupt until it ends, since C++ libraries that import Python
+    """Context that delays a KeyboardInterrupt to its end, since C++ libraries that import Python
     modules would abort the process. A second Ctrl-C exits at once."""
     held: list[KeyboardInterrupt] = []
     before = signal.getsignal(signal.SIGINT)
@@ -172,7 +172,7 @@ def interrupts_held() -> Generator[None]:
 
 FLOAT32_GAP, ROUNDED_GAP = 0.01, 0.5
 """Largest mean |difference in log p| between sampling and evaluation in a row, in float32 and in 16
-bits: more than rounding causes, and less than an ignored prefix does."""
+bits: more than rounding causes, and less than ignoring a prefix causes."""
 PROBES = (1, 2, 3, 1, 2, 3), (4,), (4, 3)
 """Prompts of arbitrary tokens; their lengths test both prompt sharing and padding."""
 

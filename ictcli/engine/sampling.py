@@ -55,7 +55,7 @@ def _nucleus(xp: Any, p: Any, sampling: Sampling) -> Any:
 
 
 class NotFiniteError(RunFailedError):
-    """A model's logits are infinite or NaN; each of the `rollouts` ends where this began."""
+    """A model's logits are infinite or NaN; each of the `rollouts` ends at its first such place."""
 
     def __init__(self, rollouts: Rollouts) -> None:
         self.rollouts = rollouts
@@ -226,7 +226,7 @@ class Recorder(ABC):
             self._measured.append((row[part][apart], position[part][apart], divergences))
 
     def arrays(self) -> dict[str, FloatArray]:
-        """Return every statistic (B, T) float32, 0 after ends."""
+        """Return every statistic by name, (B, T) float32, 0 after a row's end."""
         self._flush()
         values = {name: np.zeros(self._shape, dtype=np.float32) for name in self.wanted}
         for row, position, measured in self._measured:

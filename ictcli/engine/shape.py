@@ -96,7 +96,7 @@ class ModelShape:
 
 def read_shape(model: str) -> ModelShape:
     """Return the shape of a model: a folder, `builtin:NAME` or hub id. For a hub id that is not in
-    the cache, config.json is downloaded. Raises UserError if it is missing or lacks a size."""
+    the cache, config.json is downloaded. Raises UserError if the file or a size is missing."""
     folder = snapshot(locate(model).path) or _from_hub(model)
     hint = "ictcli needs the config.json of a model in the format of transformers"
     try:

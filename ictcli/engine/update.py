@@ -19,7 +19,7 @@ class Update:
     weights: FloatArray
     """(B, T), normalised over this whole batch, and signed: see `token_advantage`."""
     advantage: FloatArray
-    """(B,)."""
+    """(B,): the advantage A of each row."""
     objective: Objective
     old_logp: FloatArray | None = None
     """(B, T) log pi_old; None = the ratio is exactly 1, and only its gradient matters."""
@@ -47,8 +47,8 @@ class Update:
     def token_advantage(self) -> FloatArray:
         """(B, T): the advantage A, negated for tokens with a negative weight w.
 
-        Clipping depends on the sign of w * A. So such a token adds |w| * Psi(-A) to the objective,
-        which equals w * Psi(A) only if nothing is clipped or penalised."""
+        Clipping depends on the sign of w * A. So such a token adds -|w| * Psi(-A) to the loss
+        (`objective`), which equals -w * Psi(A) only if nothing is clipped or penalised."""
         return np.where(self.weights < 0, -1.0, 1.0) * self.advantage[:, None]
 
     @property

@@ -67,8 +67,8 @@ def is_below(folder: Path, path: Path) -> bool:
 
 
 def check_base(run: Path, model: str) -> None:
-    """Raise UserError if the base model that a run names is a folder in the run itself, since that
-    cannot be the model that was meant."""
+    """Raise UserError if the base model that a run names is a folder in the run itself, which
+    cannot be the model that the run was trained from."""
     places = (place / Path(model).expanduser() for place in (Path(), run))
     inside = (place for place in places if place.is_dir() and is_below(run, place))
     if model and (folder := next(inside, None)):

@@ -15,7 +15,7 @@ from ictcli.files.reading import read_bytes
 
 Origin = Mapping[str, Any]
 MAIN = ("format", "recipe", "models", "benchmarks")
-"""Keys that are reported first if several differ, as others depend on them."""
+"""Keys of an origin that are reported first if several differ, as other keys depend on them."""
 LONGEST = 60
 """Most characters of a value that a message shows."""
 

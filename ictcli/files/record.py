@@ -6,7 +6,7 @@ from typing import Any, Self, cast
 from pydantic import BaseModel, ConfigDict, model_validator
 
 LARGEST = 1e100
-"""Largest number in a record: squares and sums of these are finite."""
+"""Largest number in a record: squares and sums of such numbers are finite."""
 
 
 class Record(BaseModel):

@@ -44,7 +44,7 @@ class Answer:
     text: str
     tokens: tuple[int, ...]
     finished: bool
-    """Whether it ended with a stop token; False: cut at max_tokens, or by Ctrl-C."""
+    """Whether the answer ended with a stop token; False: cut at max_tokens, or by Ctrl-C."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Form:
 
     domain: Domain
     examples: tuple[str, ...] = ()
-    """Questions of the model's task, if it has one."""
+    """Questions of the model's task; empty if the model has no task."""
 
     @property
     def hint(self) -> str:

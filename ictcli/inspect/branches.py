@@ -66,7 +66,7 @@ class Branches:
     responses: int
     tokens: int
     alone_from: float | None
-    """Median position, from 1, from which a response differs from all others of its group."""
+    """Median position, from 1, at which a response begins to differ from all of its group."""
     branch_share: float | None
     sure: float | None
     prob: float

@@ -91,10 +91,10 @@ class GroupView:
     shown: str
     """The method whose tokens are marked at first."""
     tops: dict[str, float]
-    """By shading, the value of the deepest shade; for weights these values are in `methods`."""
+    """Value of the deepest shade, by statistic; for weights this value is in `methods`."""
     methods: list[MethodView]
     missing: dict[str, str]
-    """By method that cannot be applied to this step, a sentence on the missing statistics."""
+    """For each method that cannot be applied to this step, a sentence on the missing statistics."""
     notes: list[str]
     rollouts: list[RolloutView]
     tokenizer: bool

@@ -53,7 +53,7 @@ class Held:
 
 
 def page(group: GroupView, held: Held) -> str:
-    """Return the HTML of a page that first shows `group`, and can switch to the groups `held`."""
+    """Return the HTML of a page that first shows `group`, and can switch to groups in `held`."""
     tops = (*group.tops, "weight")
     shadings = {name: title for name, title in SHADINGS.items() if name in tops}
     data = json.dumps(
@@ -177,7 +177,7 @@ def _rollout(rollout: RolloutView) -> Data:
 
 
 def _weights(values: Sequence[float | None], kept: Sequence[bool]) -> float | list[Any] | None:
-    """Return one number if all kept tokens have this weight, and others 0; else all weights."""
+    """Return the weight of the kept tokens if all have the same, and others 0; else all weights."""
     inside = {value for value, keep in zip(values, kept, strict=True) if keep}
     outside = {value for value, keep in zip(values, kept, strict=True) if not keep}
     if len(inside) <= 1 and outside <= {0.0}:

@@ -33,7 +33,7 @@ class RecordedStep:
     recipe: Recipe
     """The run's recipe with the sizes of this batch; default settings if it cannot be read."""
     run_method: str | None
-    """None if the run's recipe cannot be read."""
+    """The run's method; None if the run's recipe cannot be read."""
     batch: Batch
     kept: BoolArray
     """(B, T): True for tokens that were trained."""
@@ -47,7 +47,7 @@ class RecordedStep:
 
 
 def find_recordings(source: Path) -> dict[int, Path]:
-    """Return the files of a run's recorded steps, by step, ascending. UserError without any."""
+    """Return the files of a run's recorded steps, by step, ascending. UserError if none."""
     if not is_run(source):
         inside = [p.parent for deep in ("*", "*/*") for p in source.glob(f"{deep}/recipe.toml")]
         hint = command("inspect", min(inside)) if inside else "ictcli train RECIPE"

@@ -130,7 +130,7 @@ class StepView:
     missing: dict[str, str]
     decode: Decode | None
     methods: Sequence[str] = ()
-    """The methods that the user named. The user also named the shading `by` and `model`."""
+    """The methods that the user named, as are the shading `by` and the `model` of the tokenizer."""
     by: str | None = None
     model: str | None = None
     _texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])

@@ -57,7 +57,7 @@ def control_reward(
     """Return (B,) float64 control rewards, which ignore correctness: for `signal` "random" 0 or 1
     by a fair coin, else 1 for a response with an answer in the verifier's form and 0 otherwise.
 
-    The coin is fair as in arXiv 2506.10947: it leaves the fewest groups with equal rewards."""
+    The coin is fair as in arXiv 2506.10947: that leaves the fewest groups with equal rewards."""
     if signal == "random":
         return rng.integers(0, 2, len(verdicts)).astype(np.float64)
     return np.array([formatted(verdict) for verdict in verdicts], dtype=np.float64)

@@ -35,7 +35,7 @@ class Cell:
     text: str
     interval: str = ""
     star: bool = False
-    """Whether the difference is significant: a star follows the text."""
+    """Whether the cell's difference is significant: a star follows the text."""
     colour: str = ""
     """CSS colour of a dot before the text."""
 

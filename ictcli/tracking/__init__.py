@@ -32,7 +32,7 @@ class About:
 
     folder: Path
     done: int
-    """Last finished step of a resumed run, else 0. Values logged after it are discarded."""
+    """Last finished step of a resumed run, else 0. Values of later steps are discarded."""
     recipe: dict[str, Any]
     environment: dict[str, Any]
 

@@ -138,7 +138,7 @@ def _work(tree: Tree) -> set[str]:
 
 
 def _allowed(gold: Tree) -> set[str] | None:
-    """Return the kinds of work that may stay undone; None (all kinds) if the gold has a `\\sum`."""
+    """Return the kinds of work that answers may omit; None (all) if the gold has a `\\sum`."""
     allowed = set(map(_top_work, gold.subtrees()))
     if "operator" in allowed:
         return None

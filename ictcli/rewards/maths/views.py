@@ -44,7 +44,7 @@ def assigned(named: Named) -> Items | None:
 
 
 def is_value_alone(named: Named) -> bool:
-    """Return whether the name may be left out: coordinates must be complete and in order."""
+    """Return whether an answer may leave the name out: coordinates must be complete, in order."""
     if named.name[:1] != "(":
         return named.optional
     names = _coordinates(named)
@@ -83,7 +83,7 @@ def with_nouns(items: tuple[Node, ...]) -> tuple[Node, ...] | None:
 
 
 def with_letter(scalar: Scalar, other: Scalar) -> Scalar:
-    """Return `20 s` as 20 seconds if `other` is in seconds; else unchanged: s is a symbol."""
+    """Return `20 s` as 20 seconds if `other` is in seconds; any other scalar unchanged."""
     if scalar.unit or not other.unit:
         return scalar
     letter = re.fullmatch(r"(.*\d) ((?:\\mu )?[a-zA-Z])", scalar.text)
