@@ -12,7 +12,7 @@ from ictcli.errors import UserError
 @click.command("inspect")
 @click.argument("source", metavar="RUN|MODEL", **RUN)
 @click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
-@click.option("--branches", is_flag=True, help="Show which kinds of tokens each method trains.")
+@click.option("--branches", is_flag=True, help="Show how many branches each method trains.")
 @click.option("--step", type=click.IntRange(0), help="Recorded step to show.  [default: the last]")
 @click.option(
     "--prompt", type=int, help="Prompt number to show.  [default: the first with unequal rewards]"

@@ -1,4 +1,4 @@
-"""Means over the runs of a variant: metrics over training, trained tokens, time and memory."""
+"""Means over the runs of a variant: metrics at each step, tokens trained, time and memory."""
 
 from collections.abc import Sequence
 

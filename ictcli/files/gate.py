@@ -41,7 +41,7 @@ class State:
     known: set[str] = field(default_factory=set[str])
     """Digests (place and content) of code that ran in this process or the one that started it."""
     contents: set[bytes] = field(default_factory=set[bytes])
-    """Digests of the contents alone of code that ran in this process."""
+    """Digests of the contents, without the place, of code that ran in this process."""
 
 
 _now = State()

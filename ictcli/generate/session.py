@@ -62,7 +62,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Form:
-    """The form of a prompt, and the verifier of its answers."""
+    """How questions are put into prompts, and the verifier of the answers."""
 
     domain: Domain
     examples: tuple[str, ...] = ()
