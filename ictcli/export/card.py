@@ -20,6 +20,7 @@ from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.export.base import chats, license_of, names_of
 from ictcli.files.origin import flat
 from ictcli.recipe import Recipe, load_recipe, table_to_toml
+from ictcli.recipe.data import TASK
 from ictcli.recipe.generator import is_gym
 from ictcli.rewards import find_verifier
 from ictcli.runs.model import settings_of
@@ -173,6 +174,7 @@ def card(
     if record is None:
         raise UserError(f"{run / 'recipe.toml'} cannot be read.", "restore the file")
     keys, method = flat(record.to_json()), record.method or "?"
+    taught = record.data_name if keys.get("sft.data") == TASK else str(keys.get("sft.data") or "")
     environment = read_environment(run)
     summary = read_record(run / "summary.json", Summary, strict=False)
     if summary and step == summary.steps:
@@ -196,7 +198,7 @@ def card(
         base=base,
         public=is_public(base),
         origin=origin,
-        examples=public_name(str(keys["sft.data"])) if keys.get("sft.data") else None,
+        examples=public_name(taught) if taught else None,
         parent=parent if parent and is_public(parent) else None,
         license=license_of(original, run),
         again=is_trained(str(place_of(original, run) or original)),

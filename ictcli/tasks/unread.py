@@ -137,10 +137,9 @@ def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
     out = len(task.sft) - len(kept)
     if not out:
         return task
-    words = (
-        f"{out:,} of {len(task.sft):,} examples of sft.data do not fit: the tokenizer loses "
-        f"characters in them, or they exceed max_tokens = {max_tokens} or the context."
-    )
+    why = f"they exceed max_tokens = {max_tokens} or the context"
+    why = f"the tokenizer loses characters in them, or {why}" if lost else why
+    words = f"{out:,} of {len(task.sft):,} examples of sft.data do not fit: {why}."
     if out > MOST_LOST * len(task.sft):
         raise UserError(
             f"{words} At most a tenth may be left out.",

@@ -54,7 +54,7 @@ SYMPTOMS = {
         "{truncated}{of_step} are cut at max_tokens={max_tokens}{before}",
         "max_tokens={longer}",
         "gives room for longer responses",
-        "a few supervised steps on short examples teach where to end a response (docs/sft.md)",
+        "{teach} where to end a response",
     ),
     "no room": Symptom(
         "{truncated} are cut at max_tokens={max_tokens}, and the model's context has no room for "
@@ -65,14 +65,14 @@ SYMPTOMS = {
         "prompt.shots=2",
         "shows the model how to answer",
         "prompt.suffix or prompt.system can say how to answer, reward.pattern can read other forms "
-        "of answers, and a few supervised steps on examples teach the answer format (docs/sft.md)",
+        "of answers, and {teach} the answer format",
     ),
     "no form": Symptom(
         "{unread} have no readable answer{cut}",
         "prompt.suffix='End with one line: Answer: and the answer alone.' "
         "'reward.pattern=Answer: *(.+)'",
         "say how to answer, and extract such answers",
-        "a few supervised steps on examples teach the answer format (docs/sft.md)",
+        "{teach} the answer format",
     ),
     "untaught": Symptom(
         "{unread} have no readable answer{cut}",
@@ -102,7 +102,7 @@ SYMPTOMS = {
         "{wrong} are readable but wrong{cut}",
         "group={wider}",
         "samples more responses to each problem",
-        "easier problems, a few supervised steps (docs/sft.md) or a larger model help",
+        "easier problems or a larger model help; {teach} what the examples show",
     ),
     "equal": Symptom(
         "{all_right} have only right responses and {all_wrong} have no right response",
@@ -147,7 +147,9 @@ SYMPTOMS = {
 
 def symptom(name: str, recipe: Recipe, **figures: Any) -> Symptom:
     """Return an entry of SYMPTOMS with the recipe's settings and `figures` filled in."""
+    taught = "more sft.steps or a larger sft.lr teach"
     settings = {
+        "teach": taught if recipe.sft.data else "supervised steps (sft.data=task) teach",
         "max_tokens": recipe.max_tokens,
         "longer": 2 * recipe.max_tokens,
         "wider": 2 * recipe.group,

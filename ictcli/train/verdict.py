@@ -78,6 +78,9 @@ def verdict_of(
         more = f"{counts}. {longer} samples more."
         return False, f"Probably not yet: {cause.sentence}; {more}", (longer,)
     way = cause.next if cause.setting else cause.next[:1].upper() + cause.next[1:]
+    if cause.setting.startswith("sft.data"):
+        sentence = f"Train with supervised steps first: {cause.sentence}; {counts}. {way}."
+        return True, sentence, tuple(shlex.split(cause.setting))
     begin = "Not yet" if certain else "Probably not yet"
     sentence = f"{begin}: {cause.sentence}; {counts}." + f" {way}." * bool(way)
     return False, sentence, tuple(shlex.split(cause.setting))

@@ -50,7 +50,8 @@ def test_the_verdict_names_the_most_specific_cause_and_a_change(
         if typed and setting == "s":
             assert ready and text.startswith("Train: the supervised steps come first")
             continue
-        assert not ready and re.match(f"Not yet: {sentence}", text), text
+        begin = "Train with supervised steps first" if setting == "s" else "Not yet"
+        assert ready == (setting == "s") and re.match(f"{begin}: {sentence}", text), text
         if typed and "wrong" in sentence:
             assert not changes
             continue
@@ -89,9 +90,8 @@ def test_answers_that_the_time_limit_cuts_are_not_cut_at_max_tokens(
 def test_answers_without_a_whole_group_give_a_verdict_that_says_its_intervals() -> None:
     none = Groups()
     ready, text, changes = verdict(tried(none, unparsed=2))
-    assert not ready and text.startswith("Probably not yet: 2 of 2 responses (16-100 %) have no")
+    assert ready and text.startswith("Train with supervised steps first: 2 of 2 responses (16-100")
     assert "no group was completed" in text and changes == ("sft.data=task",)
-    assert verdict(tried(none, unparsed=6))[1].startswith("Not yet: 6 of 6 responses (54-100 %)")
     ready, text, _ = verdict(tried(none, correct=3, wrong=1))
     assert ready and "not certain: no group was" in text and "groups are" not in text
     ready, text, _ = verdict(tried(none, wrong=5))
