@@ -16,11 +16,11 @@ def read_files(data: dict[str, Any], base: Path) -> None:
     else to `base`. The path of examples or of a template is replaced by the file's content."""
     places = (
         (data, "model", Path.is_dir),
-        (data, "task", _is_data),
-        (data, "data", _is_data),
-        (data.get("eval"), "bench", _is_data),
-        (data.get("eval"), "data", _is_data),
-        (data.get("sft"), "data", _is_data),
+        (data, "task", is_data),
+        (data, "data", is_data),
+        (data.get("eval"), "bench", is_data),
+        (data.get("eval"), "data", is_data),
+        (data.get("sft"), "data", is_data),
         (data.get("eval"), "verifier", Path.is_file),
         (data.get("reward"), "verifier", Path.is_file),
         (data.get("reward"), "functions", Path.is_file),
@@ -32,9 +32,9 @@ def read_files(data: dict[str, Any], base: Path) -> None:
         value: Any = cast(Any, table).get(key)
         value = value.split(",") if key == "functions" and isinstance(value, str) else value
         if isinstance(value, str):
-            table[key] = _absolute(value, base, exists)
+            table[key] = absolute(value, base, exists)
         elif isinstance(value, list):
-            table[key] = [_absolute(item, base, exists) for item in cast(list[Any], value)]
+            table[key] = [absolute(item, base, exists) for item in cast(list[Any], value)]
     if not isinstance(data.get("prompt"), dict):
         return
     prompt = data["prompt"] = dict(cast(dict[str, Any], data["prompt"]))
@@ -44,7 +44,7 @@ def read_files(data: dict[str, Any], base: Path) -> None:
         prompt["template"] = read_template(template, base)
 
 
-def _absolute(value: Any, base: Path, exists: Callable[[Path], bool]) -> Any:
+def absolute(value: Any, base: Path, exists: Callable[[Path], bool]) -> Any:
     """Make a path, or the file of `FILE.py:function`, absolute if it exists; keep other values."""
     if not isinstance(value, str) or not value:
         return value
@@ -53,7 +53,7 @@ def _absolute(value: Any, base: Path, exists: Callable[[Path], bool]) -> Any:
     return value if path is None else f"{path.resolve()}{colon}{function}"
 
 
-def _is_data(path: Path) -> bool:
+def is_data(path: Path) -> bool:
     return path.is_file() or is_saved(path)
 
 
@@ -118,7 +118,7 @@ def find_recipe(source: str) -> Path:
     if "=" in source and not path.exists():
         message = f"{source} is a setting, and settings come after the recipe."
         raise UserError(message, f"ictcli check {STARTER} {shell_word(source)}")
-    of_run, kind = path / "recipe.toml", "task" if _is_data(path) else "model"
+    of_run, kind = path / "recipe.toml", "task" if is_data(path) else "model"
     if of_run.is_file():
         raise UserError(f"{source} is a run, not a recipe.", f"ictcli train {shell_word(of_run)}")
     if (path / "config.json").is_file() or (kind == "task" and path.suffix != ".toml"):

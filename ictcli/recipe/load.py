@@ -15,8 +15,8 @@ from ictcli.errors import UserError, nearest
 from ictcli.files import gate, plugins
 from ictcli.files.reading import LARGEST, parse_toml, read_bytes
 from ictcli.recipe import gone
-from ictcli.recipe.data import ColumnSettings, EvalSettings, HubSettings
-from ictcli.recipe.files import find_recipe, is_of_run, read_files
+from ictcli.recipe.data import TASK, ColumnSettings, EvalSettings, HubSettings
+from ictcli.recipe.files import absolute, find_recipe, is_data, is_of_run, read_files
 from ictcli.recipe.generator import task_name
 from ictcli.recipe.keys import KEYS_HINT, NAMES, all_keys, apply_overrides, blamed, typed_key
 from ictcli.recipe.metrics import unrecorded
@@ -73,7 +73,8 @@ def load_recipe(source: str | Path | RecipeFile, overrides: Sequence[str] = ()) 
     apply_overrides(data, overrides, Recipe)
     gone.refuse(data, str(file.path))
     typed = [*map(typed_key, overrides)]
-    left = _leave_task(data, typed) if data.get("task") != file.data.get("task") else ()
+    tasks = [_task_named(table, file.path.parent) for table in (file.data, data)]
+    left = _leave_task(data, typed) if tasks[0] != tasks[1] else ()
     if "eval.n" in typed and "eval.k" not in typed:
         _lower_k(data["eval"])
     own, base = data, file.path.parent
@@ -94,15 +95,23 @@ OF_TASK = (
 """Keys of such a recipe that do not apply to another task."""
 
 
+def _task_named(data: Mapping[str, Any], base: Path) -> Any:
+    """Return the name of the task of a recipe, as an absolute path if it is a file."""
+    task: Any = data.get("task")
+    name = cast(Any, task).get("name") if isinstance(task, dict) else task
+    return absolute(name, base, is_data)
+
+
 def _leave_task(data: dict[str, Any], typed: Sequence[str]) -> tuple[str, ...]:
     """If a recipe is tied to its own data, remove the keys `OF_TASK` in place, except typed ones.
     Return the removed keys."""
     left: dict[str, dict[str, Any]] = {}
+    words = [f"{word}.{NAMES[word]}" if word in NAMES else word for word in typed]
     for key in OF_TASK:
         table, _, name = key.rpartition(".")
         values: Any = data.get(table) if table else data
-        kept = any(f"{word}.".startswith(f"{key}.") for word in typed)
-        if isinstance(values, dict) and name in values and not kept:
+        kept = any(f"{word}.".startswith(f"{key}.") or key.startswith(f"{word}.") for word in words)
+        if isinstance(values, dict) and cast(Any, values).get(name, TASK) != TASK and not kept:
             left[key] = values
     if not left.keys() & set(OF_DATA):
         return ()

@@ -77,7 +77,13 @@ def _with_sft(recipe: Recipe, task: Task, held: Collection[str]) -> Task:
     else:
         name, from_task = data_name(settings.data, None), recipe.columns
         examples, notes = read_examples(settings.data, settings.columns, settings.hub, from_task)
-    kept = in_form([e for e in examples if key_of(e.prompt) not in held], task.domain)
+    allowed = [example for example in examples if key_of(example.prompt) not in held]
+    kept = in_form(allowed, task.domain)
+    if allowed and not kept:
+        raise UserError(
+            f"The verifier reads no answer of {name} as an example, neither in a box nor alone.",
+            "sft.data=FILE takes responses in the form that it reads",
+        )
     if not kept:
         raise UserError(
             f"Every example of {name} is a held-out problem, so none is left to train on.",
@@ -86,7 +92,7 @@ def _with_sft(recipe: Recipe, task: Task, held: Collection[str]) -> Task:
     note = f"{name}: {counted(len(kept), 'example')} for supervised steps"
     if not task.domain.private:
         note += f'; the first response is "{middle_cut(one_line(kept[0].solution), SHOWN)}"'
-    if out := len(examples) - len(kept):
+    if out := len(examples) - len(allowed):
         note += f"; {out:,} more are held-out problems, and are left out"
     return replace(task, sft=kept, notes=(*task.notes, *notes, f"{note}."))
 

@@ -78,28 +78,22 @@ def _example(reader: Reader, row: Row) -> Problem:
 
 def own_examples(task: Task, seed: int, n: int) -> list[Problem]:
     """Return at most n problems of the task, with their solutions or else their golds in boxes."""
-    problems = task.draw(Random(seed_of(seed, "examples")), n) if task.draw else task.train[:n]
+    rng = Random(seed_of(seed, "examples"))
+    problems = task.draw(rng, n) if task.draw else rng.sample(task.train, min(n, len(task.train)))
     box = "The answer is \\boxed{{{}}}."
-    return [replace(p, solution=p.solution or box.format(p.gold)) for p in problems]
+    return [replace(p, solution=p.solution or box.format(p.gold)) for p in problems if p.gold]
 
 
 def in_form(examples: Sequence[Problem], domain: Domain) -> tuple[Problem, ...]:
-    """Return the examples without their golds. If responses were made from golds, they are written
-    in the first of these forms that is judged correct: unchanged, the gold, `Answer: GOLD`."""
-    forms = ("{response}", "{gold}", "Answer: {gold}")
-
-    def written(example: Problem, form: str) -> str:
-        return form.format(response=example.solution, gold=example.gold)
-
-    form = forms[0]
-    if made := next((example for example in examples if example.gold), None):
-        verdicts = domain.judge([made], [written(made, form) for form in forms])
-        right = (f for f, v in zip(forms, verdicts, strict=True) if v.status == "correct")
-        form = next(right, form)
-    return tuple(
-        replace(e, gold="", choices=(), solution=written(e, form if e.gold else forms[0]))
-        for e in examples
-    )
+    """Return the examples without their golds. A response that was made from a gold is written in
+    the first of these forms that is judged correct: unchanged, the gold, `Answer: GOLD`; if none
+    is, the example is left out."""
+    made = [example for example in examples if example.gold]
+    forms = [[e.solution, e.gold, f"Answer: {e.gold}"] for e in made]
+    verdicts = iter(domain.judge(made, [text for texts in forms for text in texts]))
+    right = iter([[t for t in texts if next(verdicts).status == "correct"] for texts in forms])
+    read = [(e, next(right) if e.gold else [e.solution]) for e in examples]
+    return tuple(replace(e, gold="", choices=(), solution=texts[0]) for e, texts in read if texts)
 
 
 def response_ids(

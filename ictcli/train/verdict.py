@@ -69,7 +69,7 @@ def verdict_of(
     if cut := sampled[f"cut_{cause}"]:
         words["cut"] = f", {cut} of them cut at max_tokens={recipe.max_tokens}"
     name, cause = diagnose(recipe, signal, room=tried.room, shots=shots, **words)
-    if recipe.sft.data and share < FEW and name not in ("all_right", "equal"):
+    if recipe.sft.data and recipe.sft.steps and share < FEW and name not in ("all_right", "equal"):
         now = f"Before them, {cause.sentence}; the evaluation step-000000 shows what they change."
         return True, f"Train: the supervised steps come first. {now}", ()
     if not certain and (groups.with_signal or sampled["correct"]):
