@@ -51,7 +51,7 @@ def recipe_notes(recipe: Recipe) -> list[str]:
             f"{recipe.rule.name} never selects tokens: with warmup = {recipe.warmup} all "
             f"{recipe.steps} steps train every token. Use a shorter warmup or more steps."
         )
-    if recipe.sft.data and recipe.kl:
+    if recipe.sft_steps and recipe.kl:
         notes.append(
             "kl is measured against the model before the supervised steps. To measure it against "
             "the model after SFT, train two runs: steps=0, then model=RUN and no sft.data."

@@ -47,7 +47,7 @@ def estimate_time(recipe: Recipe, step: float, evaluation: float, done: int = 0)
     Counts every evaluation still to come; if `done` is 0, also those before the first step."""
     every = recipe.eval.every
     between = max((recipe.steps - 1) // every - done // every, 0) if every else 0
-    is_supervised = bool(recipe.sft.data and recipe.sft.steps and recipe.steps)
+    is_supervised = bool(recipe.sft_steps and recipe.steps)
     before = 0 if done else 1 + is_supervised
     return TimeEstimate(recipe.steps - done, step, before + between + 1, evaluation)
 

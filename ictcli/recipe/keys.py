@@ -94,6 +94,13 @@ TABLES = {**NAMES, "task": "name"}
 KEYS_HINT = "ictcli recipes keys explains the keys"
 
 
+def names_to_tables(data: dict[str, Any]) -> None:
+    """Replace, in place, a table that is given as a name alone, as in `method = "grpo"`."""
+    for key, name in NAMES.items():
+        if isinstance(data.get(key), str):
+            data[key] = {name: data[key]}
+
+
 def typed_key(override: str) -> str:
     """Return the key of a `key=value`."""
     return override.partition("=")[0].strip()

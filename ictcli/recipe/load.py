@@ -15,11 +15,20 @@ from ictcli.errors import UserError, nearest
 from ictcli.files import gate, plugins
 from ictcli.files.reading import LARGEST, parse_toml, read_bytes
 from ictcli.recipe import gone
-from ictcli.recipe.data import TASK, ColumnSettings, EvalSettings, HubSettings
-from ictcli.recipe.files import absolute, find_recipe, is_data, is_of_run, read_files
+from ictcli.recipe.data import ColumnSettings, EvalSettings, HubSettings
+from ictcli.recipe.files import find_recipe, is_of_run, read_files
 from ictcli.recipe.generator import task_name
-from ictcli.recipe.keys import KEYS_HINT, NAMES, all_keys, apply_overrides, blamed, typed_key
+from ictcli.recipe.keys import (
+    KEYS_HINT,
+    NAMES,
+    all_keys,
+    apply_overrides,
+    blamed,
+    names_to_tables,
+    typed_key,
+)
 from ictcli.recipe.metrics import unrecorded
+from ictcli.recipe.other_task import leave_own_data
 from ictcli.recipe.recipe import Recipe
 from ictcli.text import compiled, escaped
 
@@ -73,8 +82,7 @@ def load_recipe(source: str | Path | RecipeFile, overrides: Sequence[str] = ()) 
     apply_overrides(data, overrides, Recipe)
     gone.refuse(data, str(file.path))
     typed = [*map(typed_key, overrides)]
-    tasks = [_task_named(table, file.path.parent) for table in (file.data, data)]
-    left = _leave_task(data, typed) if tasks[0] != tasks[1] else ()
+    left = leave_own_data(data, file.data, file.path.parent, typed)
     if "eval.n" in typed and "eval.k" not in typed:
         _lower_k(data["eval"])
     own, base = data, file.path.parent
@@ -83,41 +91,6 @@ def load_recipe(source: str | Path | RecipeFile, overrides: Sequence[str] = ()) 
         own, base = dict[str, Any](), None
         apply_overrides(own, overrides, Recipe)
     return check(data, str(file.path), base, typed, own).without(left)
-
-
-OF_DATA = ("eval.bench", "sft.data", "reward.pattern")
-"""Keys that tie a recipe to its own data."""
-OF_TASK = (
-    *OF_DATA,
-    *("eval.verifier", "eval.columns", "eval.hub", "sft.columns", "sft.hub", "columns", "hub"),
-    *("reward.verifier", "prompt.system", "prompt.suffix", "prompt.examples"),
-)
-"""Keys of such a recipe that do not apply to another task."""
-
-
-def _task_named(data: Mapping[str, Any], base: Path) -> Any:
-    """Return the name of the task of a recipe, as an absolute path if it is a file."""
-    task: Any = data.get("task")
-    name = cast(Any, task).get("name") if isinstance(task, dict) else task
-    return absolute(name, base, is_data)
-
-
-def _leave_task(data: dict[str, Any], typed: Sequence[str]) -> tuple[str, ...]:
-    """If a recipe is tied to its own data, remove the keys `OF_TASK` in place, except typed ones.
-    Return the removed keys."""
-    left: dict[str, dict[str, Any]] = {}
-    words = [f"{word}.{NAMES[word]}" if word in NAMES else word for word in typed]
-    for key in OF_TASK:
-        table, _, name = key.rpartition(".")
-        values: Any = data.get(table) if table else data
-        kept = any(f"{word}.".startswith(f"{key}.") or key.startswith(f"{word}.") for word in words)
-        if isinstance(values, dict) and cast(Any, values).get(name, TASK) != TASK and not kept:
-            left[key] = values
-    if not left.keys() & set(OF_DATA):
-        return ()
-    for key, values in left.items():
-        del values[key.rpartition(".")[2]]
-    return tuple(left)
 
 
 def _lower_k(table: dict[str, Any]) -> None:
@@ -166,9 +139,7 @@ def validate(
         data["plugins"] = [
             str(plugins.load(name, base, typed="plugins" in own)) for name in plugins.listed(data)
         ]
-    for key, name in NAMES.items():
-        if isinstance(data.get(key), str):
-            data[key] = {name: data[key]}
+    names_to_tables(data)
     if model is Recipe and "task" not in data and isinstance(data.get("data"), str):
         data["task"] = data.pop("data")
     if "task" in data:
@@ -222,7 +193,7 @@ def _note_typed(settings: Any, own: Mapping[str, Any]) -> None:
 def _faults_across(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Yield settings of different tables that contradict each other: keys, message and hint."""
     reward, test, most = recipe.reward, recipe.eval, recipe.max_tokens
-    if recipe.steps == 0 and not (recipe.sft.data and recipe.sft.steps):
+    if recipe.steps == 0 and not recipe.sft_steps:
         hint = "sft.data=FILE trains on the responses in a file, without RL"
         yield ("steps",), "steps = 0 trains nothing.", hint
     if (buffer := reward.overlong_buffer) > most:

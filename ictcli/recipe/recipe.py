@@ -161,6 +161,11 @@ class Recipe(Table):
         return Objective(clip.low, clip.high, self.kl, self.entropy, self.temperature, clip.on)
 
     @property
+    def sft_steps(self) -> int:
+        """Return the number of supervised steps before reinforcement learning."""
+        return self.sft.steps if self.sft.data else 0
+
+    @property
     def sft_lr(self) -> float:
         """Return the learning rate of supervised steps."""
         return self.sft.lr or (2e-5 if self.adapter.kind == "none" else 2e-4)

@@ -88,12 +88,16 @@ def in_form(examples: Sequence[Problem], domain: Domain) -> tuple[Problem, ...]:
     """Return the examples without their golds. A response that was made from a gold is written in
     the first of these forms that is judged correct: unchanged, the gold, `Answer: GOLD`; if none
     is, the example is left out."""
-    made = [example for example in examples if example.gold]
-    forms = [[e.solution, e.gold, f"Answer: {e.gold}"] for e in made]
-    verdicts = iter(domain.judge(made, [text for texts in forms for text in texts]))
-    right = iter([[t for t in texts if next(verdicts).status == "correct"] for texts in forms])
-    read = [(e, next(right) if e.gold else [e.solution]) for e in examples]
-    return tuple(replace(e, gold="", choices=(), solution=texts[0]) for e, texts in read if texts)
+    responses = {i: example.solution for i, example in enumerate(examples) if not example.gold}
+    for form in ("{0.solution}", "{0.gold}", "Answer: {0.gold}"):
+        left = [i for i in range(len(examples)) if i not in responses]
+        texts = [form.format(examples[i]) for i in left]
+        verdicts = domain.judge([examples[i] for i in left], texts)
+        judged = zip(left, texts, verdicts, strict=True)
+        responses |= {i: text for i, text, verdict in judged if verdict.status == "correct"}
+    return tuple(
+        replace(examples[i], gold="", choices=(), solution=responses[i]) for i in sorted(responses)
+    )
 
 
 def response_ids(

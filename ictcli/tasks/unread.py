@@ -13,7 +13,7 @@ from ictcli.recipe import Recipe
 from ictcli.recipe.data import PromptSettings
 from ictcli.tasks.custom import MOST_LOST
 from ictcli.tasks.prompts import all_tokens, batched_ids, render
-from ictcli.tasks.sft import response_ids
+from ictcli.tasks.sft import in_form, own_examples, response_ids
 from ictcli.tasks.task import Domain, Task
 from ictcli.text import folded, middle_cut
 from ictcli.types import Problem
@@ -170,3 +170,14 @@ def unread_notes(
         f"prompts{_words(lost, domain)}. Use a model that reads such text, or leave these "
         "problems out; prompt.suffix= leaves out the line after each question."
     ]
+
+
+def can_be_examples(engine: Engine, task: Task, recipe: Recipe) -> bool:
+    """Return whether training accepts `sft.data=task`: the verifier reads the task's solutions or
+    golds as right answers, and the model has room for them."""
+    examples = own_examples(task, recipe.seed, recipe.sft.steps * recipe.sft.batch)
+    taught = replace(task, sft=in_form(examples, task.domain))
+    try:
+        return bool(fitted_examples(engine, taught, recipe.max_tokens).sft)
+    except UserError:
+        return False

@@ -60,7 +60,7 @@ def tracked(
     """Yield a function that takes the last finished step and opens the run's trackers; from then on
     they log the metrics that the run writes."""
     trackers: dict[str, Tracker] = {}
-    supervised = recipe.sft.steps if recipe.sft.data else 0
+    supervised = recipe.sft_steps
     ends = {"before": 0, "after": supervised + recipe.steps}
 
     @contextlib.contextmanager

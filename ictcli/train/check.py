@@ -26,7 +26,7 @@ from ictcli.seeds import seed_of
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import advised_holdout, heldout, task_of, try_functions
 from ictcli.tasks.prompts import encode, tokens_of
-from ictcli.tasks.unread import usable
+from ictcli.tasks.unread import can_be_examples, usable
 from ictcli.train.checked import Answer, Checked, Groups, ShownPrompt, Training, Tried
 from ictcli.train.health import judged
 from ictcli.train.launch import check_prompts, set_budget
@@ -68,7 +68,7 @@ def check(
     try_functions(recipe, task)
     held = heldout(recipe, task)
     check_trackers(recipe)
-    memory, tried = check_memory(recipe), None
+    memory, tried, teachable = check_memory(recipe), None, False
     names = recipe.data_name, recipe.label, recipe.lr
 
     def training() -> Training:
@@ -92,9 +92,10 @@ def check(
             engine.keep_reference()
         trial = _Trial(recipe, engine, task, began, seconds, show)
         tried = trial.run(most or math.inf, len(held), longest, load_s)
+        teachable = not recipe.sft_steps and can_be_examples(engine, task, recipe)
     # solutions can be shown as examples, unless prompts have a limit that these may exceed
     worked = any(problem.solution for problem in task.train[:1]) and not recipe.prompt.max_tokens
-    ready, verdict, changes = verdict_of(recipe, memory, tried, worked=worked)
+    ready, verdict, changes = verdict_of(recipe, memory, tried, worked=worked, teachable=teachable)
     typed = "holdout" in recipe.eval.model_fields_set
     if (ready or changes) and not typed and (holdout := advised_holdout(recipe, task)):
         changes = (*changes, f"eval.holdout={holdout}")

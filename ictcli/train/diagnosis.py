@@ -2,7 +2,7 @@
 alarms during a run, and its summary."""
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,21 +75,9 @@ SYMPTOMS = {
         "{teach} the answer format",
     ),
     "untaught": Symptom(
-        "{unread} have no readable answer{cut}",
-        "sft.data=task",
+        "",
+        "sft.data=task{suffix}",
         "first teaches the answer format, by supervised steps on the answers of the task",
-        "prompt.suffix can ask for another format, which reward.pattern reads",
-    ),
-    "untaught and cut": Symptom(
-        "{truncated} are cut at max_tokens={max_tokens} before an answer can be read",
-        "sft.data=task{suffix}",
-        "first teaches a short format, by supervised steps on the answers of the task",
-        "max_tokens={longer} gives room for longer responses",
-    ),
-    "untaught and wrong": Symptom(
-        "{wrong} are readable but wrong{cut}",
-        "sft.data=task{suffix}",
-        "first teaches a short format, by supervised steps on the answers of the task",
         "max_tokens={longer} gives room for longer responses",
     ),
     "all_right": Symptom(
@@ -149,7 +137,7 @@ def symptom(name: str, recipe: Recipe, **figures: Any) -> Symptom:
     """Return an entry of SYMPTOMS with the recipe's settings and `figures` filled in."""
     taught = "more sft.steps or a larger sft.lr teach"
     settings = {
-        "teach": taught if recipe.sft.data else "supervised steps (sft.data=task) teach",
+        "teach": taught if recipe.sft_steps else "supervised steps on examples (sft.data) teach",
         "max_tokens": recipe.max_tokens,
         "longer": 2 * recipe.max_tokens,
         "wider": 2 * recipe.group,
@@ -218,12 +206,18 @@ def mean(steps: Sequence[Signal]) -> Signal:
 
 
 def diagnose(
-    recipe: Recipe, signal: Signal, *, room: int | None = None, shots: bool = False, **words: str
+    recipe: Recipe,
+    signal: Signal,
+    *,
+    room: int | None = None,
+    shots: bool = False,
+    teachable: bool = False,
+    **words: str,
 ) -> tuple[str, Symptom]:
     """Return why groups have equal rewards, as a name and a symptom: the most specific cause that
     holds for half of the responses or groups. `room`: tokens that the context leaves for a
-    response. `shots`: whether the data has responses to show as examples. `words`: the shares as
-    text, instead of `signal.words()`."""
+    response. `shots`: whether the data has responses to show as examples. `teachable`: whether
+    training accepts `sft.data=task`. `words`: the shares as text, instead of `signal.words()`."""
     if (unread := signal.unparsed + signal.truncated) >= 0.5:
         formless = signal.unparsed >= max(1 - unread, SOME)  # most responses that ended
         name = "unparsed" if formless else "truncated"
@@ -234,17 +228,15 @@ def diagnose(
     if name == "truncated" and longer <= recipe.max_tokens:
         name = "no room"
     entry = "no form" if name == "unparsed" and not shots else name
-    untaught = {"no form": "untaught"}
-    if recipe.max_tokens < REASONED:
-        untaught |= {"truncated": "untaught and cut"}
-        untaught |= {"all_wrong": "untaught and wrong"} if "cut" in words else {}
-    if not recipe.sft.data:
-        entry = untaught.get(entry, entry)
-    suffix = " prompt.suffix=" if recipe.prompt.suffix is None else ""
-    figures = {"before": " before an answer can be read", **signal.words(), "suffix": suffix}
-    figures |= words
+    figures = {"before": " before an answer can be read", **signal.words(), **words}
     cause = symptom(entry, recipe, longer=longer, **figures)
-    if entry == "all_wrong" and recipe.group >= WIDE:
+    is_cut = entry == "truncated" or (entry == "all_wrong" and "cut" in words)
+    is_short = is_cut and recipe.max_tokens < REASONED
+    if (is_short or entry == "no form") and not recipe.sft_steps and teachable:
+        unasked = " prompt.suffix=" if is_short and recipe.prompt.suffix is None else ""
+        taught = symptom("untaught", recipe, longer=longer, suffix=unasked)
+        return name, replace(taught, sentence=cause.sentence, more=taught.more * is_short)
+    if name == "all_wrong" and recipe.group >= WIDE:
         cause = Symptom(cause.sentence, more=cause.more)
     if entry == "no form" and recipe.reward.pattern:  # a pattern is set, and does not fit
         cause = Symptom(cause.sentence, more=symptom("unparsed", recipe, **figures).more)
@@ -271,7 +263,7 @@ def unlearned(run: Run, recipe: Recipe, domain: Domain) -> Unlearned | None:
         values = [metrics.value(name) for metrics in steps]
         return float(np.mean([value for value in values if value is not None] or [0.0]))
 
-    first = " after the supervised steps" * bool(recipe.sft.data)
+    first = " after the supervised steps" * bool(recipe.sft_steps)
     begin, number = f"Nothing was learned{first}, because", counted(len(steps), "step")
     if teaching := share("groups_with_signal"):
         cause = symptom(

@@ -114,7 +114,7 @@ def estimate(
 
     signal = share_interval(sum(int(b.has_signal.sum()) for b in batches), len(batches))
     drawn = sum((1 - signal.value) ** k for k in range(recipe.sampling.redraw + 1))
-    trained = 1.0 if recipe.kl or recipe.sft.data else signal.high  # equal groups may be skipped
+    trained = 1.0 if recipe.kl or recipe.sft_steps else signal.high  # equal groups may be skipped
     tokens = recipe.prompts * (prompt + recipe.group * float(lengths.mean()))
     step_s = drawn * sampling_s(recipe.prompts, recipe.group) + rate * trained * tokens
     problems = min(recipe.eval.problems, heldout)

@@ -28,10 +28,16 @@ def is_certain(groups: Groups, answers: int, unread: int) -> bool:
 
 
 def verdict_of(
-    recipe: Recipe, memory: MemoryCheck, tried: Tried | None, *, worked: bool
+    recipe: Recipe,
+    memory: MemoryCheck,
+    tried: Tried | None,
+    *,
+    worked: bool,
+    teachable: bool,
 ) -> Verdict:
     """Return the verdict of `ictcli check`. If the verdict is not certain, one right answer is
-    enough to train. `worked`: whether the data has solutions to show as examples."""
+    enough to train. `worked`: whether the data has solutions to show as examples; `teachable`:
+    whether training accepts `sft.data=task`."""
     if tried is None:
         return False, memory.sentence, memory.settings
     if tried.finite is False:
@@ -68,8 +74,10 @@ def verdict_of(
     cause = "unread" if 2 * sampled["unparsed"] >= tried.answers else "wrong"
     if cut := sampled[f"cut_{cause}"]:
         words["cut"] = f", {cut} of them cut at max_tokens={recipe.max_tokens}"
-    name, cause = diagnose(recipe, signal, room=tried.room, shots=shots, **words)
-    if recipe.sft.data and recipe.sft.steps and share < FEW and name not in ("all_right", "equal"):
+    name, cause = diagnose(
+        recipe, signal, room=tried.room, shots=shots, teachable=teachable, **words
+    )
+    if recipe.sft_steps and share < FEW and name not in ("all_right", "equal"):
         now = f"Before them, {cause.sentence}; the evaluation step-000000 shows what they change."
         return True, f"Train: the supervised steps come first. {now}", ()
     if not certain and (groups.with_signal or sampled["correct"]):

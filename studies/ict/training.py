@@ -38,6 +38,8 @@ from pathlib import Path
 
 from scipy import stats
 
+from ictcli.compare.differences import step_down
+
 DATA = Path(__file__).parent / "invoices.csv"
 METHODS = ("grpo", "ict", "random", "ict score=h", "ict, paper's recipe")
 CONTRASTS = (("ict", "random"), ("ict", "grpo"), ("ict score=h", "ict"))
@@ -127,16 +129,6 @@ def contrast(differences: list[float]) -> tuple[float, Interval, Interval, float
     return mean, (mean - wide, mean + wide), (mean - narrow, mean + narrow), p, deviation
 
 
-def holm(values: list[float]) -> list[float]:
-    """Return p-values after Holm's correction."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    corrected, highest = [0.0] * len(values), 0.0
-    for place, index in enumerate(order):
-        highest = max(highest, min(1.0, (len(values) - place) * values[index]))
-        corrected[index] = highest
-    return corrected
-
-
 def tuning() -> None:
     """Print the mean pass@1 of each method at each rate."""
     print("| method | lr | runs | pass@1, % |\n|---|---|---|---|")
@@ -173,12 +165,12 @@ def compared() -> None:
         contrast([points[first][seed] - points[second][seed] for seed in seeds])
         for first, second in CONTRASTS
     ]
-    for pair, result, p in zip(CONTRASTS, results, holm([r[3] for r in results]), strict=True):
+    for pair, result, p in zip(CONTRASTS, results, step_down([r[3] for r in results]), strict=True):
         mean, wide, narrow = result[:3]
         cells = (
             f"{pair[0]} - {pair[1]}",
             f"{mean:+.1f} [{wide[0]:+.1f}, {wide[1]:+.1f}]",
-            *(f"{result[3]:.2g}", f"{p:.2g}", f"{result[4]:.1f}"),
+            *(f"{result[3]:.2g}", f"{min(p, 1):.2g}", f"{result[4]:.1f}"),
             f"[{narrow[0]:+.1f}, {narrow[1]:+.1f}]",
             "yes" if narrow[0] > -MARGIN and narrow[1] < MARGIN else "no",
         )

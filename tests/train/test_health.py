@@ -50,7 +50,7 @@ def test_advice_follows_the_largest_share() -> None:
     recipe = load_recipe("chain", [])
     domain = task_of(recipe).domain
     for signal, wanted in (
-        (Signal(0.05, 0.95, 0, 0, 1), "sft.data=task prompt.suffix= "),
+        (Signal(0.05, 0.95, 0, 0, 1), "max_tokens=128 "),
         (
             Signal(0.9, 0.1, 0, 0, 1),
             "ictcli grade 'my run/eval/before.jsonl' --kind chain",

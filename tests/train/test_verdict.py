@@ -25,7 +25,7 @@ def tried(groups: Groups, **answers: int) -> Tried:
 
 def verdict(found: Tried, *typed: str) -> tuple[bool, str, tuple[str, ...]]:
     recipe = load_recipe("chain", ["group=8", "max_tokens=16", *typed])
-    return verdict_of(recipe, MEMORY, found, worked=False)
+    return verdict_of(recipe, MEMORY, found, worked=False, teachable=True)
 
 
 WRONG = Groups(8, 0, 0, 8)
