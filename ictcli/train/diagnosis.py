@@ -76,7 +76,7 @@ SYMPTOMS = {
     ),
     "untaught": Symptom(
         "",
-        "sft.data=task{suffix}",
+        "sft.data=task",
         "first teaches the answer format, by supervised steps on the answers of the task",
         "max_tokens={longer} gives room for longer responses",
     ),
@@ -233,8 +233,7 @@ def diagnose(
     is_cut = entry == "truncated" or (entry == "all_wrong" and "cut" in words)
     is_short = is_cut and recipe.max_tokens < REASONED
     if (is_short or entry == "no form") and not recipe.sft_steps and teachable:
-        unasked = " prompt.suffix=" if is_short and recipe.prompt.suffix is None else ""
-        taught = symptom("untaught", recipe, longer=longer, suffix=unasked)
+        taught = symptom("untaught", recipe, longer=longer)
         return name, replace(taught, sentence=cause.sentence, more=taught.more * is_short)
     if name == "all_wrong" and recipe.group >= WIDE:
         cause = Symptom(cause.sentence, more=cause.more)
