@@ -113,16 +113,17 @@ def branches(a: Namespace, report: Report) -> None:
     }
     report("responses", **whole, seconds=took)
     for placed in found["placements"]:
+        means = {k: v["value"] if isinstance(v, dict) else v for k, v in placed.items()}
         names = (
             "method",
             "keep",
             "kept",
             "branch_recall",
-            "branch_precision",
+            "later_recall",
             "kept_prob",
             "kept_sure",
         )
-        report("branches", **{name: placed[name] for name in names})
+        report("branches", **{name: means[name] for name in names})
 
 
 def laws(a: Namespace, report: Report) -> None:

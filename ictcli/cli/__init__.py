@@ -16,15 +16,7 @@ from typing import Any, TextIO, cast
 import click
 
 from ictcli import __version__
-from ictcli.errors import (
-    AGAIN,
-    RESUME,
-    RunFailedError,
-    UserError,
-    is_disk_full,
-    nearest,
-    text_of,
-)
+from ictcli.errors import AGAIN, RESUME, RunFailedError, UserError, is_disk_full, nearest, text_of
 from ictcli.ranks import find_launch
 from ictcli.text import VisibleStream, one_line, wrapped
 

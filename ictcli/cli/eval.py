@@ -21,12 +21,7 @@ def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float,
 
 
 @click.command("eval")
-@click.argument(
-    "arguments",
-    metavar="MODEL|RUN... [KEY=VALUE]...",
-    nargs=-1,
-    required=True,
-)
+@click.argument("arguments", metavar="MODEL|RUN... [KEY=VALUE]...", nargs=-1, required=True)
 @click.option(
     "--bench",
     "names",

@@ -53,8 +53,7 @@ def command(
     run = find_run(run)
     if not is_run(run):
         raise UserError(
-            f"{run} is not a run folder: it has no recipe.toml.",
-            "ictcli runs ls lists the runs",
+            f"{run} is not a run folder: it has no recipe.toml.", "ictcli runs ls lists the runs"
         )
     warn_altered(run, "*.json", "recipe.toml", "eval/*.json", "model/*", "adapter/*")
     trained = make.trained_by(run, checkpoint, backend)

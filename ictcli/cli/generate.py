@@ -6,13 +6,7 @@ from typing import Any
 import click
 
 from ictcli.cli import CHECKPOINT, json_option
-from ictcli.cli.options import (
-    BACKEND,
-    TRUST,
-    engine_settings,
-    process_options,
-    split_settings,
-)
+from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options, split_settings
 from ictcli.errors import UserError
 
 STDIN = "-"
@@ -20,12 +14,7 @@ _EQUALS = "; if your prompt looks like KEY=VALUE, type - and send the prompt on 
 
 
 @click.command("generate")
-@click.argument(
-    "arguments",
-    metavar="RUN|MODEL [PROMPT] [KEY=VALUE]...",
-    nargs=-1,
-    required=True,
-)
+@click.argument("arguments", metavar="RUN|MODEL [PROMPT] [KEY=VALUE]...", nargs=-1, required=True)
 @click.option("--n", type=click.IntRange(1), help="Number of answers.  [default: 1]")
 @click.option("--temperature", type=click.FloatRange(0), help="Sampling temperature; 0 = greedy.")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the sampling.  [default: 0]")

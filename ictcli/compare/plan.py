@@ -9,14 +9,7 @@ from ictcli.compare.design import Design, RunSpec, run_specs
 from ictcli.compare.differences import Contrast
 from ictcli.compare.folder import notes_on_report
 from ictcli.compare.tuning import RUNS, Tuning
-from ictcli.compare.variants import (
-    SIGNAL,
-    Variant,
-    check_keys,
-    read_grid,
-    read_values,
-    variants_of,
-)
+from ictcli.compare.variants import SIGNAL, Variant, check_keys, read_grid, read_values, variants_of
 from ictcli.errors import UserError, nearest
 from ictcli.planning.preflight import check_trackers
 from ictcli.recipe import load_recipe

@@ -106,9 +106,7 @@ class Evidence:
     def difference(self) -> PairedDifference:
         """Return the mean, as a difference, with its interval and p before any correction."""
         return PairedDifference(
-            **asdict(self.estimate()),
-            p=self.p,
-            by_seed=self.cells.mean(axis=1).tolist(),
+            **asdict(self.estimate()), p=self.p, by_seed=self.cells.mean(axis=1).tolist()
         )
 
 

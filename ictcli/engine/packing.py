@@ -64,12 +64,7 @@ class Prompts:
 
 
 def micro_batches(
-    rollouts: Rollouts,
-    wanted: BoolArray,
-    budget: int,
-    *,
-    joined: int = 0,
-    share: bool = True,
+    rollouts: Rollouts, wanted: BoolArray, budget: int, *, joined: int = 0, share: bool = True
 ) -> Iterator[MicroBatch]:
     """Pack the rows that have a wanted token (B, T), longest first, into passes of one row or at
     most `budget` tokens. If `joined` is not 0, it limits passes over several prompts instead.

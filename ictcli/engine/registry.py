@@ -131,8 +131,7 @@ def build_engine(
                 build = partial(engine_module(name, "ranks").build, ranks)
     except (ImportError, AttributeError) as error:  # unsupported versions raise either
         raise EngineMissingError(
-            f"The {name} engine is installed but cannot be imported: {error}.",
-            install(name),
+            f"The {name} engine is installed but cannot be imported: {error}.", install(name)
         ) from error
     adapted = adapter if adapter and adapter.kind != "none" else None
     engine: Engine = build(model, settings, optimizer, adapted)

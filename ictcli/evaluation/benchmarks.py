@@ -103,8 +103,7 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
     if model is None or model.recipe is None:
         names = ", ".join(model.model for model in models)
         raise UserError(
-            f"No benchmark is named, and none of these is a run: {names}.",
-            "--bench math500,gsm8k",
+            f"No benchmark is named, and none of these is a run: {names}.", "--bench math500,gsm8k"
         )
     if typed := [key for key in ("data", "columns", "hub") if key in settings.model_fields_set]:
         raise UserError(f"{typed[0]} needs a benchmark, and none is named.", "--bench NAME")

@@ -69,6 +69,18 @@ def mean_interval(values: FloatArray, least: float = 0.0, most: float = 1.0) -> 
     return Interval(float(np.mean(values)), float(low), float(high))
 
 
+def ratio_interval(parts: FloatArray, wholes: FloatArray) -> Interval:
+    """Return sum(parts) / sum(wholes) with its 95 % interval over problems. Both are (N,), a pair
+    per problem with part <= whole. The interval is like that of `bounds_of_mean`: quantiles of the
+    Bayesian bootstrap, simulated from one seed, with one more problem of mean size at 0 or 1."""
+    weights = np.random.default_rng(0).dirichlet(np.ones(len(wholes) + 1), 10_000)
+    size = np.mean(wholes)
+    below, inside = weights @ [*wholes, size], weights @ [*parts, 0.0]
+    low = np.quantile(inside / below, LEVEL / 2)
+    high = np.quantile((inside + weights[:, -1] * size) / below, 1 - LEVEL / 2)
+    return Interval(float(np.sum(parts) / np.sum(wholes)), float(low), float(high))
+
+
 @dataclass(frozen=True)
 class Difference(Interval):
     """A paired difference with its 95 % interval."""

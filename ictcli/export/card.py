@@ -24,14 +24,7 @@ from ictcli.recipe.data import TASK
 from ictcli.recipe.generator import is_gym
 from ictcli.rewards import find_verifier
 from ictcli.runs.model import settings_of
-from ictcli.runs.public import (
-    base_of,
-    is_public,
-    place_of,
-    public_data,
-    public_name,
-    public_recipe,
-)
+from ictcli.runs.public import base_of, is_public, place_of, public_data, public_name, public_recipe
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import RecipeRecord, Summary
 from ictcli.runs.trained import is_trained

@@ -13,13 +13,7 @@ from typing import Any, Literal
 from ictcli.engine import Engine, build_engine
 from ictcli.engine.adapters import FILES, in_layout, layout_of, read_config
 from ictcli.engine.model_files import ASKED, drop_code, take, tokenizer_config
-from ictcli.engine.models import (
-    ADAPTER_CONFIG,
-    exported,
-    locate,
-    snapshot,
-    typed_path,
-)
+from ictcli.engine.models import ADAPTER_CONFIG, exported, locate, snapshot, typed_path
 from ictcli.engine.older import older_names
 from ictcli.errors import UserError
 from ictcli.export.base import names_of

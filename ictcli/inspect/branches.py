@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ictcli.algorithm.branches import prefix_tree
+from ictcli.algorithm.branches import SURE, prefix_tree
 from ictcli.algorithm.dynamics import diagnose, spearman
 from ictcli.algorithm.methods import beside
 from ictcli.engine import build_engine
 from ictcli.errors import UserError
+from ictcli.evaluation.passk import Interval, ratio_interval
 from ictcli.inspect.recorded import find_recordings, read_step
 from ictcli.inspect.view import why_missing
 from ictcli.recipe import Recipe, RecipeFile, load_recipe, toml_value
@@ -25,8 +26,8 @@ from ictcli.tasks.prepare import task_of
 from ictcli.tasks.unread import usable
 from ictcli.train.sample import sample_batch, with_advantage
 from ictcli.train.step import select
+from ictcli.types import BoolArray, FloatArray
 
-FIGURES = ("branch_recall", "branch_precision", "kept_prob", "kept_sure", "high_low_ratio")
 SHARES = (0.05, 0.1, 0.2)
 PAPER = {"kept_prob": 0.18, "high_low_ratio": 1.03}
 """Figures of the tokens that ict keeps, as arXiv 2606.19771 states them for GSM8K."""
@@ -37,16 +38,19 @@ the paper, are left out because they need two more passes."""
 
 @dataclass(frozen=True)
 class Placement:
-    """Statistics of the tokens of a batch that a method keeps; shares are from 0 to 1."""
+    """Statistics of the tokens of a batch that a method keeps; shares are from 0 to 1, and
+    intervals are over prompts."""
 
     method: str
     keep: float
     """The method's setting `keep`: the share of tokens to keep."""
     kept: float
-    branch_recall: float | None
+    branch_recall: Interval | None
+    later_recall: Interval | None
+    """Share kept of the branches after the first of their group."""
     branch_precision: float | None
-    kept_prob: float | None
-    kept_sure: float | None
+    kept_prob: Interval | None
+    kept_sure: Interval | None
     high_low_ratio: float | None
     """Ratio of the kept tokens above the median entropy H1 to the other kept tokens."""
     entropy_spearman: float | None
@@ -68,6 +72,8 @@ class Branches:
     alone_from: float | None
     """Median position, from 1, at which a response begins to differ from all of its group."""
     branch_share: float | None
+    first_share: float | None
+    """Share of the branches that are the first of their group."""
     sure: float | None
     prob: float
     """Mean probability of all tokens."""
@@ -132,7 +138,14 @@ def branches_of(recipe: Recipe, batch: Batch, source: str, names: Sequence[str] 
     fixed share. A name may have settings, as in `ict score=h`. UserError if a name is unknown."""
     rollouts, stats = batch.rollouts, batch.rollouts.stats
     valid, H1 = rollouts.valid, stats["entropy"]
-    tree = prefix_tree(rollouts)
+    tree, groups = prefix_tree(rollouts), len(rollouts.prompts)
+    parting = tree.branch.reshape(groups, -1, valid.shape[1]).any(axis=1)
+    later = tree.branch & (parting.cumsum(axis=1) > parting).repeat(rollouts.group, axis=0)
+
+    def mean(values: FloatArray | BoolArray, among: BoolArray) -> Interval | None:
+        sums = (x.reshape(groups, -1).sum(axis=1) for x in (values * among, among))
+        return ratio_interval(*sums) if among.any() else None
+
     placements: list[Placement] = []
     missing: dict[str, str] = {}
     for text in names or USUAL:
@@ -154,7 +167,12 @@ def branches_of(recipe: Recipe, batch: Batch, source: str, names: Sequence[str] 
                     method=text,
                     keep=share if keep is None else keep,
                     kept=share,
-                    **{name: figures[name] for name in FIGURES if name in figures},
+                    branch_recall=mean(kept, tree.branch),
+                    later_recall=mean(kept, later),
+                    branch_precision=figures["branch_precision"],
+                    kept_prob=mean(stats["prob"], kept),
+                    kept_sure=mean(stats["prob"] > SURE, kept),
+                    high_low_ratio=figures["high_low_ratio"],
                     entropy_spearman=spearman(chosen.astype(float), H1[valid]),
                     by_entropy=tuple(float(x.mean()) for x in np.array_split(chosen[ranked], 10)),
                 )
@@ -170,6 +188,7 @@ def branches_of(recipe: Recipe, batch: Batch, source: str, names: Sequence[str] 
         tokens=int(valid.sum()),
         alone_from=float(np.median(shared) + 1) if len(shared) else None,
         branch_share=overall["branch_share"],
+        first_share=1 - float(later[tree.branch].mean()) if tree.branch.any() else None,
         sure=overall["sure"],
         prob=float(stats["prob"][valid].mean()),
         uniqueness=overall.get("uniqueness"),

@@ -9,13 +9,7 @@ import numpy as np
 
 from ictcli.algorithm.methods import beside, find_method
 from ictcli.errors import UserError, unknown
-from ictcli.inspect.group import (
-    FORMAT,
-    GroupView,
-    MethodView,
-    Numbers,
-    RolloutView,
-)
+from ictcli.inspect.group import FORMAT, GroupView, MethodView, Numbers, RolloutView
 from ictcli.inspect.recorded import RecordedStep, decoder, find_recordings, read_step
 from ictcli.tasks.detokenize import Decode, token_texts
 from ictcli.train.sample import with_advantage

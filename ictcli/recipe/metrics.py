@@ -78,13 +78,11 @@ class StepMetrics(RunRecord):
     redrawn: Annotated[Figure, Metric("", "redraw", ("show",))] = None
     """Number of responses sampled for prompts that replaced others (`sampling.redraw`)."""
     entropy: Annotated[
-        Figure,
-        Metric("nats", views=("live", "show", "compare"), label="Shannon entropy H1"),
+        Figure, Metric("nats", views=("live", "show", "compare"), label="Shannon entropy H1")
     ] = None
     """Mean Shannon entropy H1 of the tokens, at temperature 1."""
     renyi2: Annotated[
-        Figure,
-        Metric("nats", views=("live", "show", "compare"), label="Rényi-2 entropy H2"),
+        Figure, Metric("nats", views=("live", "show", "compare"), label="Rényi-2 entropy H2")
     ] = None
     """Mean Rényi-2 entropy H2 of the tokens, at temperature 1."""
     share_kept: Annotated[

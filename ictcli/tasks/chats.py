@@ -84,11 +84,6 @@ def as_text(turns: Sequence[Turn]) -> str:
     return "".join(text + ends.get(role, "\n") for role, text in kept).rstrip("\n")
 
 
-def system_of(turns: Sequence[Turn]) -> str:
-    """Return the text of the system messages."""
-    return "\n".join(text for role, text in turns if role == "system")
-
-
 SECONDS, EACH = 5.0, 0.01
 """CPU seconds that a template may take in all, and those added for each conversation. SmolLM2's
 template takes about 80 microseconds per conversation."""

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.recipe.data import QUESTION, TEMPLATES, PromptSettings
-from ictcli.tasks.chats import as_messages, rendered, system_of
+from ictcli.tasks.chats import as_messages, rendered
 from ictcli.tasks.task import Domain
 from ictcli.types import Problem, Rollouts, Turn
 
@@ -32,8 +32,7 @@ def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Tem
         key = "prompt.template_args" if settings.thinking is None else "prompt.thinking"
         why = "these prompts do not use it" if has_template else "the model has none"
         raise UserError(
-            f"{key} is an argument of the chat template, and {why}.",
-            f"leave {key} out",
+            f"{key} is an argument of the chat template, and {why}.", f"leave {key} out"
         )
     return "own" if own else "none"
 
@@ -66,7 +65,8 @@ def render(
     questions = [question.removeprefix(bos) for question in asked]
     questions = [f"{question}\n{suffix}" if suffix else question for question in questions]
     answers = [example.response for example in settings.examples]
-    system = settings.system or system_of(problem.turns)
+    said = "\n".join(text for role, text in problem.turns if role == "system")
+    system = settings.system or said
     if template != "chat":
         text = _as_text(questions, answers, question_template.removeprefix(bos))
         text = f"{system}\n{text}" if system else text

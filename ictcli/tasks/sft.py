@@ -14,15 +14,7 @@ from ictcli.errors import UserError
 from ictcli.recipe.data import ColumnSettings, HubSettings, PromptSettings
 from ictcli.rows import Row
 from ictcli.seeds import seed_of
-from ictcli.tasks.custom import (
-    GOLDS,
-    Reader,
-    filled,
-    read_each,
-    read_rows,
-    reader_of,
-    said_in,
-)
+from ictcli.tasks.custom import GOLDS, Reader, filled, read_each, read_rows, reader_of, said_in
 from ictcli.tasks.golds import choices_of
 from ictcli.tasks.prompts import all_tokens, batched_ids, render, template_of
 from ictcli.tasks.task import Domain, Task

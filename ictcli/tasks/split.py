@@ -3,7 +3,7 @@
 import hashlib
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,18 +97,13 @@ def listed(
     return Benchmark(name, domain, lambda n: kept[:n], source=data.rows.source, notes=notes)
 
 
-def _data_name(name: str, source: Mapping[str, Any]) -> str:
-    """Return the name of a data set for messages, with the file that replaces its data, if any."""
-    file = str(source.get("file", ""))
-    return f"{name} ({file})" if file and not name.endswith(file) else name
-
-
 def _readable(
     name: str, data: ProblemSet, verify: Verifier
 ) -> tuple[list[Problem], tuple[str, ...]]:
     """Return the problems whose golds the verifier can read, and notes: those of the data, and one
     that counts the problems left out. UserError if no problem is left."""
-    problems, name = data.problems, _data_name(name, data.rows.source)
+    problems, file = data.problems, str(data.rows.source.get("file", ""))
+    name = f"{name} ({file})" if file and not name.endswith(file) else name
     golds = dict.fromkeys(gold for problem in problems for gold in problem.golds)
     readable = {gold: verify.readable(gold) for gold in golds}
     readable |= dict.fromkeys(_sentences(name, [*golds], verify), False)

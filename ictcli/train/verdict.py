@@ -28,12 +28,7 @@ def is_certain(groups: Groups, answers: int, unread: int) -> bool:
 
 
 def verdict_of(
-    recipe: Recipe,
-    memory: MemoryCheck,
-    tried: Tried | None,
-    *,
-    worked: bool,
-    teachable: bool,
+    recipe: Recipe, memory: MemoryCheck, tried: Tried | None, *, worked: bool, teachable: bool
 ) -> Verdict:
     """Return the verdict of `ictcli check`. If the verdict is not certain, one right answer is
     enough to train. `worked`: whether the data has solutions to show as examples; `teachable`:

@@ -6,16 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import (
-    EVERY,
-    ceil_percent,
-    choose,
-    keeps_the_best,
-    parts,
-    percents,
-    scored,
-    seeds,
-)
+from drawn import EVERY, ceil_percent, choose, keeps_the_best, parts, percents, scored, seeds
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -10,14 +10,9 @@ from ictcli.algorithm.branches import prefix_tree, where_kept
 from ictcli.algorithm.quantities import js
 from ictcli.types import Rollouts
 
+ROW = st.lists(st.integers(0, 2), min_size=1, max_size=5)
 GROUPS = st.integers(1, 4).flatmap(
-    lambda group: st.lists(
-        st.lists(
-            st.lists(st.integers(0, 2), min_size=1, max_size=5), min_size=group, max_size=group
-        ),
-        min_size=1,
-        max_size=3,
-    )
+    lambda n: st.lists(st.lists(ROW, min_size=n, max_size=n), min_size=1, max_size=3)
 )
 
 

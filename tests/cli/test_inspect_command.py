@@ -159,5 +159,5 @@ def test_a_run_and_a_model_are_looked_at_alike(ictcli: Processes, tmp_path: Path
     (ict, *_) = [
         row for row in table["placements"] if row["method"] == "ict" and row["keep"] == 0.1
     ]
-    assert ict["branch_recall"] < 1
+    assert ict["branch_recall"]["value"] < 1
     assert "task" in ictcli.refused("inspect", "builtin:chain", "--branches")

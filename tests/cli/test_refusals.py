@@ -58,11 +58,7 @@ TYPED = {
 
 @pytest.mark.parametrize("typed", TYPED)
 def test_what_cannot_be_done_is_refused_and_leaves_nothing(
-    ictcli: Processes,
-    tiny_model: Path,
-    tmp_path: Path,
-    typed: str,
-    monkeypatch: pytest.MonkeyPatch,
+    ictcli: Processes, tiny_model: Path, tmp_path: Path, typed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("wandb",):
         monkeypatch.setitem(sys.modules, name, None)

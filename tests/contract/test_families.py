@@ -39,11 +39,7 @@ def make(family: str, folder: Path, **more: Any) -> Path:
 @pytest.mark.parametrize("family", [*FAMILIES, "Qwen3.5"])
 @pytest.mark.parametrize("adapter", [None, LORA], ids=["all", "lora"])
 def test_a_family_samples_learns_and_exports(
-    make_engine: Make,
-    engine_name: str,
-    tmp_path: Path,
-    family: str,
-    adapter: NewAdapters | None,
+    make_engine: Make, engine_name: str, tmp_path: Path, family: str, adapter: NewAdapters | None
 ) -> None:
     """As transformers computes it, before and after; the other engine reads its adapters."""
     close = {"Gemma 3": 5e-3 if engine_name == "mlx" else 5e-5, "Qwen3.5": 5e-4}.get(family, 5e-5)

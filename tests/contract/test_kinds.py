@@ -102,10 +102,7 @@ LONG: Any = {
 }
 PHI: Any = {"rope_parameters": LONG, "original_max_position_embeddings": AT}
 SLIDING: Any = {"head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": AT}
-MIXED: Any = {
-    "layer_types": ["sliding_attention"] * 5 + ["full_attention"],
-    "num_hidden_layers": 6,
-}
+MIXED: Any = {"layer_types": ["sliding_attention"] * 5 + ["full_attention"], "num_hidden_layers": 6}
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "Phi-3": ("phi3", PHI),
     "Mistral": ("mistral", {"sliding_window": AT}),

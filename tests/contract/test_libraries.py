@@ -17,14 +17,7 @@ from ictcli.tasks import find_task
 from ictcli.types import Sampling
 from tests.cases import first
 
-from .conftest import (
-    ENGINES,
-    build,
-    made_up,
-    make_mlx,
-    make_torch,
-    reader,
-)
+from .conftest import ENGINES, build, made_up, make_mlx, make_torch, reader
 from .lowrank import ADAPTERS, CONFIG, LORA, adapters_of, exported_adapters, files_of
 from .oracle import Oracle
 from .training import SMOOTH, apart, exported, logp_of, train

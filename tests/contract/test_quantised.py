@@ -18,17 +18,7 @@ from tests.cases import first
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, Make, made_up, make_mlx, reader
 from .lowrank import LORA, exported_adapters, frozen_weights, make_quantised
 from .oracle import Oracle
-from .training import (
-    LR,
-    SMOOTH,
-    apart,
-    exported,
-    logp_of,
-    plain_update,
-    state,
-    train,
-    weights_of,
-)
+from .training import LR, SMOOTH, apart, exported, logp_of, plain_update, state, train, weights_of
 
 WEIGHTS = "model.safetensors"
 make = partial(make_mlx, optimizer=SMOOTH, adapter=LORA)

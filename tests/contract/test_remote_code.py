@@ -17,10 +17,7 @@ CLASSES = {
     "torch": "from .beside import Own\n",
     "mlx": "from mlx_lm.models.qwen2 import Model, ModelArgs\n",
 }
-KEYS = {
-    "torch": {"auto_map": {"AutoModelForCausalLM": "own.Own"}},
-    "mlx": {"model_file": "own.py"},
-}
+KEYS = {"torch": {"auto_map": {"AutoModelForCausalLM": "own.Own"}}, "mlx": {"model_file": "own.py"}}
 
 
 class Coded:

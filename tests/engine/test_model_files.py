@@ -9,14 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusing import refused
 
-from ictcli.engine.model_files import (
-    ELSEWHERE,
-    FILES,
-    TOKENIZER,
-    drop_code,
-    listed,
-    take,
-)
+from ictcli.engine.model_files import ELSEWHERE, FILES, TOKENIZER, drop_code, listed, take
 from ictcli.engine.models import locate, weight_files
 from ictcli.engine.older import older_names
 from ictcli.errors import UserError

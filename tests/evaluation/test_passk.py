@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from ictcli.evaluation.majority import majority
-from ictcli.evaluation.passk import bounds_of_mean, mean_interval, paired, pass_at_k
+from ictcli.evaluation.passk import bounds_of_mean, mean_interval, paired, pass_at_k, ratio_interval
 from ictcli.evaluation.samples import Sample
 from ictcli.rewards import Verdict, find_verifier
 from tests.cases import FEW
@@ -54,6 +54,19 @@ def test_an_interval_of_shares_of_0_and_1_is_clopper_and_pearson_s(nc: tuple[int
     found = mean_interval((np.arange(n) < count).astype(float))
     exact = stats.binomtest(count, n).proportion_ci(0.95, "exact")
     assert (found.low, found.high) == pytest.approx((exact.low, exact.high), abs=1e-6)
+
+
+def test_intervals_of_ratios_hold_the_truth() -> None:
+    rng = np.random.default_rng(1)
+    held = 0
+    for _ in range(100):
+        wholes = rng.integers(1, 30, 16).astype(float)
+        found = ratio_interval(wholes * rng.beta(1, 3, 16), wholes)
+        held += found.low <= 1 / 4 <= found.high
+    assert held >= 94
+    alike = mean_interval(np.repeat([0.0, 1.0], [30, 10]))
+    found = ratio_interval(np.repeat([0.0, 5.0], [30, 10]), np.full(40, 5.0))
+    assert (found.low, found.high) == pytest.approx((alike.low, alike.high), abs=0.01)
 
 
 @pytest.mark.parametrize("problems", [5, 200])

@@ -17,11 +17,14 @@ def test_placements_are_those_of_what_training_would_keep() -> None:
     for row, keep in zip(found.placements[:3], SHARES, strict=True):
         kept = select(recipe_of("method=ict", f"method.keep={keep}"), batch, 1).kept
         expected = where_kept(batch.rollouts, kept)
-        assert row.branch_recall == expected["branch_recall"]
-        assert row.kept_sure == expected["kept_sure"]
+        for name in ("branch_recall", "kept_sure"):
+            interval = getattr(row, name)
+            assert interval.value == pytest.approx(expected[name])
+            assert 0 <= interval.low <= interval.value <= interval.high <= 1
         assert row.kept == pytest.approx(kept[batch.rollouts.valid].mean())
         assert np.mean(row.by_entropy) == pytest.approx(row.kept, abs=0.01)
     dense = found.placements[-1]
-    assert dense.kept == dense.branch_recall == 1 and dense.branch_precision == found.branch_share
+    assert dense.branch_recall is not None and dense.branch_recall.value == dense.kept == 1
+    assert dense.branch_precision == found.branch_share
     by_entropy = found.placements[4].by_entropy
     assert list(by_entropy) == sorted(by_entropy)  # the least sure are kept

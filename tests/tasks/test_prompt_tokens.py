@@ -105,9 +105,7 @@ def test_a_chat_template_that_fails_hangs_or_grows_is_one_sentence(
     assert signal.getitimer(signal.ITIMER_PROF)[0] == 0
 
 
-def test_all_conversations_of_a_template_share_its_seconds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_all_conversations_of_a_template_share_its_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that one which takes a bit less than the limit each time is refused, too."""
     monkeypatch.setattr("ictcli.tasks.chats.SECONDS", 0.3)
     tokenizer = tokenizer_of("", writes_bos=False)

@@ -51,10 +51,7 @@ def test_advice_follows_the_largest_share() -> None:
     domain = task_of(recipe).domain
     for signal, wanted in (
         (Signal(0.05, 0.95, 0, 0, 1), "max_tokens=128 "),
-        (
-            Signal(0.9, 0.1, 0, 0, 1),
-            "ictcli grade 'my run/eval/before.jsonl' --kind chain",
-        ),
+        (Signal(0.9, 0.1, 0, 0, 1), "ictcli grade 'my run/eval/before.jsonl' --kind chain"),
         (Signal(0, 0, 0, 1, 0), "group=16"),
         (Signal(0, 0, 0.9, 0.1, 0.9), "ictcli grade"),
         (Signal(0, 0, 0.4, 0.4, 0.4), "group=16"),

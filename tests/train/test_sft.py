@@ -38,11 +38,7 @@ class KilledError(Exception):
 
 
 def go(
-    make: Make,
-    folder: Path,
-    *overrides: str,
-    stop: int | None = None,
-    kill: int | None = None,
+    make: Make, folder: Path, *overrides: str, stop: int | None = None, kill: int | None = None
 ) -> Summary:
     """Interrupted or killed after so many supervised steps."""
     made: list[SftMetrics] = []
