@@ -28,7 +28,7 @@ from ictcli.files.reading import read_bytes
 from ictcli.recipe.metrics import direction
 from ictcli.runs import origin
 from ictcli.runs.manifest import MANIFEST, checksums, is_unchanged
-from ictcli.runs.read import read_environment, read_record
+from ictcli.runs.read import in_use, read_environment, read_record
 from ictcli.runs.records import Format, Manifest, StepMetrics, Summary
 from ictcli.runs.rollouts import Batch
 from ictcli.text import command
@@ -273,7 +273,8 @@ def check_finished(run: Path, *names: str) -> None:
         return
     steps = [step_of(path) for path in complete(run)]
     last = f", or use its last checkpoint: --checkpoint {steps[-1]}" if steps else ""
-    raise UserError(f"The run {run} has no finished model yet.", f"{command('resume', run)}{last}")
+    ways = "wait until it ends" if in_use(run) else command("resume", run)
+    raise UserError(f"The run {run} has no finished model yet.", f"{ways}{last}")
 
 
 def old_checkpoints(run: Path, *, finished: bool = False) -> list[Path]:

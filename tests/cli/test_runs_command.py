@@ -9,6 +9,7 @@ import pytest
 from filelock import FileLock
 from processes import Ended, Processes
 
+from ictcli.files import locked
 from ictcli.runs import Run
 
 
@@ -103,9 +104,11 @@ def test_a_path_wins_and_the_nearest_name_is_told(ictcli: Processes, here: Path)
 
 def test_no_final_model_no_evaluation(ictcli: Processes, trained: Path, tmp_path: Path) -> None:
     shutil.copytree(trained, tmp_path / "run", ignore=shutil.ignore_patterns("model"))
-    words = "no finished model yet. ictcli resume run, or use its last checkpoint: --checkpoint 6"
+    words = "no finished model yet. {}, or use its last checkpoint: --checkpoint 6"
     for command in (("eval", "run", "--bench", "chain"), ("export", "run")):
-        assert f"The run run has {words}" in ictcli.refused(*command)
+        assert words.format("ictcli resume run") in ictcli.refused(*command)
+    with locked(tmp_path / "run", "run folder", "--run"):
+        assert words.format("wait until it ends") in ictcli.refused("export", "run")
 
 
 @pytest.fixture

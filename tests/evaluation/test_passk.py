@@ -57,8 +57,7 @@ def test_an_interval_of_shares_of_0_and_1_is_clopper_and_pearson_s(nc: tuple[int
 
 
 def test_intervals_of_ratios_hold_the_truth() -> None:
-    rng = np.random.default_rng(1)
-    held = 0
+    rng, held = np.random.default_rng(1), 0
     for _ in range(100):
         wholes = rng.integers(1, 30, 16).astype(float)
         found = ratio_interval(wholes * rng.beta(1, 3, 16), wholes)
