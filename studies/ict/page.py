@@ -13,18 +13,24 @@ import statistics
 from collections import defaultdict
 from html import escape
 from pathlib import Path
+from typing import Any
 
+import training
 from scipy import stats
 
 HERE = Path(__file__).parent
-TASKS = {"quickstart": "ledger (old)", "ledger-easy": "ledger-easy (old)", "chain-compare": "chain"}
+TASKS = {"chain-compare": "chain", "quickstart": "ledger (old)", "ledger-easy": "ledger-easy (old)"}
 PAIRS = (
     *(("ict", "grpo"), ("ict", "random"), ("ict max_prob=0.99", "ict")),
     *(("random", "grpo"), ("entropy20", "grpo")),
 )
-PLACES = ("gsm8k", "ledger", "ledger-easy", "chain")
+BUILT_IN = ("ledger", "ledger-easy", "chain")
 MONO = 'font-family="monospace" font-size="10"'
-METHODS = ("ict", "ict max_prob=0.99", "ict score=u*h", "ict score=h", "entropy20", "random")
+METHODS = (
+    *("grpo", "ict", "ict max_prob=0.99", "ict score=h", "entropy20"),
+    *("random", "random max_prob=0.99"),
+)
+Row = dict[str, Any]
 
 
 def runs() -> dict[tuple[str, str], dict[str, float]]:
@@ -36,45 +42,87 @@ def runs() -> dict[tuple[str, str], dict[str, float]]:
     return found
 
 
-def differences() -> list[tuple[str, str, float, float, int]]:
-    """Return (task, pair, mean difference, half of the 95 % interval, seeds), paired by seed."""
+def differences() -> list[tuple[str, float, float, float]]:
+    """Return (name, mean difference, ends of the 95 % interval): those of invoices, by training.py,
+    and those of the older runs, paired by seed."""
+    rows: list[tuple[str, float, float, float]] = []
+    for (one, other), (mean, ends, *_) in zip(
+        training.CONTRASTS, training.contrasts(), strict=True
+    ):
+        rows.append((f"invoices: {one} - {other}", mean, *ends))
     found = runs()
-    rows: list[tuple[str, str, float, float, int]] = []
     for recipe, task in TASKS.items():
         for one, other in PAIRS:
             first, second = found[recipe, one], found[recipe, other]
             gaps = [first[seed] - second[seed] for seed in first if seed in second]
             error = statistics.stdev(gaps) / len(gaps) ** 0.5
-            half = float(stats.t.ppf(0.975, len(gaps) - 1)) * error
-            rows.append((task, f"{one} - {other}", statistics.mean(gaps), half, len(gaps)))
+            half, mean = float(stats.t.ppf(0.975, len(gaps) - 1)) * error, statistics.mean(gaps)
+            rows.append((f"{task}: {one} - {other}", mean, mean - half, mean + half))
     return rows
 
 
-def placements(name: str) -> dict[str, dict[str, float]]:
-    """Return where methods keep 10 % of the tokens of a batch, by method."""
+def placements(name: str) -> dict[str, Row]:
+    """Return where methods keep 10 % of the tokens of a batch, by method; grpo keeps all."""
     batch = json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
-    return {row["method"]: row for row in batch["placements"] if abs(row["keep"] - 0.1) < 1e-9}
+    whole = {"branch_recall": 1.0, "later_recall": 1.0, "kept_sure": batch["sure"]}
+    dense = {key: {"value": value} for key, value in (whole | {"kept_prob": batch["prob"]}).items()}
+    rows = {row["method"]: row for row in batch["placements"] if abs(row["keep"] - 0.1) < 1e-9}
+    return {"grpo": dense, **rows}
 
 
-def shapes(parts: list[str], height: int) -> str:
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {height}" font-family='
-    style = '"sans-serif" font-size="12"><rect width="640" height="100%" fill="white"/>'
+def cell(span: dict[str, float]) -> str:
+    """Return a share with its interval, in percent."""
+    value, *ends = (f"{100 * span[key]:.1f}" for key in ("value", "low", "high") if key in span)
+    return f"{value} [{', '.join(ends)}]" if ends else value
+
+
+def table() -> str:
+    """Return where each method keeps tokens and what training with it reached, as Markdown."""
+    points, seeds = training.reached()
+    heads = (
+        *("method", "branches kept, %", "after the first, %", "sure, %", "mean p"),
+        *(f"{name}: branches, %" for name in BUILT_IN),
+        "invoices: pass@1, %",
+    )
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    real, others = placements("gsm8k"), [placements(name) for name in BUILT_IN]
+    for method in METHODS:
+        shares = [cell(real[method][key]) for key in ("branch_recall", "later_recall", "kept_sure")]
+        scores = [points[method][seed] for seed in seeds if method in points]
+        cells = (
+            *(f"`{method}`", *shares, f"{real[method]['kept_prob']['value']:.2f}"),
+            *(f"{100 * place[method]['branch_recall']['value']:.1f}" for place in others),
+            f"{statistics.mean(scores):.1f}" if scores else "",
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def shapes(parts: list[str], height: int, width: int = 640) -> str:
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family='
+    style = f'"sans-serif" font-size="12"><rect width="{width}" height="100%" fill="white"/>'
     return head + style + "".join(parts) + "</svg>\n"
 
 
 def forest() -> str:
     """Draw the differences in pass@1 with their intervals."""
     parts: list[str] = []
-    for place, (task, pair, mean, half, _) in enumerate(differences()):
-        y, x = 24 + 22 * place, 420 + 4 * mean
-        parts.append(f'<text x="8" y="{y + 4}">{task}: {pair}</text>')
-        ends = f'x1="{x - 4 * half:.0f}" x2="{x + 4 * half:.0f}" y1="{y}" y2="{y}"'
+    zero, scale, shown = 410, 2.4, differences()
+    for place, (name, mean, low, high) in enumerate(shown):
+        y, x = 24 + 22 * place, zero + scale * mean
+        bold = ' font-weight="bold"' if name.startswith("invoices") else ""
+        parts.append(f'<text x="8" y="{y + 4}"{bold}>{name}</text>')
+        ends = f'x1="{zero + scale * low:.0f}" x2="{zero + scale * high:.0f}" y1="{y}" y2="{y}"'
         parts.append(f'<line {ends} stroke="black"/><circle cx="{x:.0f}" cy="{y}" r="4"/>')
-    bottom = 24 + 22 * len(differences())
-    parts.append(f'<line x1="420" x2="420" y1="8" y2="{bottom}" stroke="gray"/>')
-    for points in (-60, -40, -20, 0, 20, 40):
-        parts.append(f'<text x="{420 + 4 * points}" y="{bottom + 16}">{points:+d}</text>')
-    return shapes(parts, bottom + 24)
+        figures = f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
+        parts.append(f'<text x="605" y="{y + 4}"{bold}>{figures}</text>')
+    bottom = 24 + 22 * len(shown)
+    parts.append(f'<line x1="{zero}" x2="{zero}" y1="8" y2="{bottom}" stroke="gray"/>')
+    for points in (-60, -40, -20, 0, 20, 40, 60):
+        parts.append(
+            f'<text x="{zero - 10 + scale * points:.0f}" y="{bottom + 16}">{points:+d}</text>'
+        )
+    return shapes(parts, bottom + 24, 770)
 
 
 def by_entropy(name: str) -> str:
@@ -126,19 +174,7 @@ def strip() -> str:
 
 
 def main() -> None:
-    print("| rollouts | method | branches kept, % | sure, % | mean p |\n|---|---|---|---|---|")
-    for name in PLACES:
-        for method, row in placements(name).items():
-            if method in METHODS:
-                figures = 100 * row["branch_recall"], 100 * row["kept_sure"], row["kept_prob"]
-                print("| {} | `{}` | {:.1f} | {:.0f} | {:.2f} |".format(name, method, *figures))
-    print("\n| task | difference | points of pass@1 | seeds |\n|---|---|---|---|")
-    for task, pair, mean, half, seeds in differences():
-        if "(old)" in task:  # in the figure and runs.csv alone
-            continue
-        print(
-            f"| {task} | {pair} | {mean:+.1f} [{mean - half:+.1f}, {mean + half:+.1f}] | {seeds} |"
-        )
+    print(table())
     (HERE / "forest.svg").write_text(forest(), encoding="utf-8")
     (HERE / "strip.svg").write_text(strip(), encoding="utf-8")
     (HERE / "by-entropy.svg").write_text(by_entropy("gsm8k"), encoding="utf-8")
