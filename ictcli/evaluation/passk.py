@@ -34,11 +34,15 @@ def pass_at_k(n: int, correct: IntArray, k: int) -> FloatArray:
 
 
 def bounds_of_mean(
-    values: FloatArray, least: float = 0.0, most: float = 1.0, level: float = LEVEL
+    values: FloatArray,
+    least: float = 0.0,
+    most: float = 1.0,
+    level: float = LEVEL,
+    sizes: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the lower and upper ends (...) of an interval for the mean of values (..., N) in
     [`least`, `most`], one per problem, over all problems of the same kind. The interval misses that
-    mean at the rate `level`.
+    mean at the rate `level`. With `sizes` (N,) it is the mean weighted by them.
 
     The lower end is a quantile of a Beta distribution with the mean and the variance of the
     Bayesian bootstrap (Rubin 1981) of the values and one more problem at `least`; the upper end is
@@ -48,12 +52,14 @@ def bounds_of_mean(
     from scipy import special  # pyright: ignore[reportMissingTypeStubs]
 
     shares = (np.asarray(values, dtype=np.float64) - least) / (most - least)
+    weights = np.append(np.ones(shares.shape[-1]) if sizes is None else sizes / np.mean(sizes), 1.0)
 
     def end(extreme: float, tail: float) -> FloatArray:
         pad = np.full((*shares.shape[:-1], 1), extreme)
         smoothed = np.concatenate([shares, pad], axis=-1)
-        mean = np.asarray(smoothed.mean(axis=-1))
-        variance = np.asarray(smoothed.var(axis=-1)) / (smoothed.shape[-1] + 1)
+        mean = np.asarray((weights * smoothed).sum(axis=-1) / weights.sum())
+        squares = np.square(weights * (smoothed - mean[..., None]))
+        variance = np.asarray(squares.mean(axis=-1)) / (smoothed.shape[-1] + 1)
         certain = np.abs(mean - extreme) < 1e-12  # every value is the extreme
         size = mean * (1 - mean) / np.where(certain, 1.0, variance) - 1
         a, b = (np.where(certain, 1.0, part * size) for part in (mean, 1 - mean))
@@ -70,14 +76,9 @@ def mean_interval(values: FloatArray, least: float = 0.0, most: float = 1.0) -> 
 
 
 def ratio_interval(parts: FloatArray, wholes: FloatArray) -> Interval:
-    """Return sum(parts) / sum(wholes) with its 95 % interval over problems. Both are (N,), a pair
-    per problem with part <= whole. The interval is like that of `bounds_of_mean`: quantiles of the
-    Bayesian bootstrap, simulated from one seed, with one more problem of mean size at 0 or 1."""
-    weights = np.random.default_rng(0).dirichlet(np.ones(len(wholes) + 1), 10_000)
-    size = np.mean(wholes)
-    below, inside = weights @ [*wholes, size], weights @ [*parts, 0.0]
-    low = np.quantile(inside / below, LEVEL / 2)
-    high = np.quantile((inside + weights[:, -1] * size) / below, 1 - LEVEL / 2)
+    """Return sum(parts) / sum(wholes) with the interval of `bounds_of_mean`. Both are (N,), a pair
+    per problem with part <= whole."""
+    low, high = bounds_of_mean(parts / np.where(wholes > 0, wholes, 1), sizes=wholes)
     return Interval(float(np.sum(parts) / np.sum(wholes)), float(low), float(high))
 
 
