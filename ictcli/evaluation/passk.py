@@ -77,8 +77,10 @@ def mean_interval(values: FloatArray, least: float = 0.0, most: float = 1.0) -> 
 
 def ratio_interval(parts: FloatArray, wholes: FloatArray) -> Interval:
     """Return sum(parts) / sum(wholes) with the interval of `bounds_of_mean`. Both are (N,), a pair
-    per problem with part <= whole."""
-    low, high = bounds_of_mean(parts / np.where(wholes > 0, wholes, 1), sizes=wholes)
+    per problem with part <= whole; a whole of 0 does not count. Too narrow if few wholes are most
+    of the sum."""
+    some = wholes > 0
+    low, high = bounds_of_mean(parts[some] / wholes[some], sizes=wholes[some])
     return Interval(float(np.sum(parts) / np.sum(wholes)), float(low), float(high))
 
 

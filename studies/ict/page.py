@@ -86,15 +86,21 @@ def table() -> str:
     )
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     real, others = placements("gsm8k"), [placements(name) for name in BUILT_IN]
+
+    def kept(row: Row) -> list[str]:
+        shares = [cell(row[key]) for key in ("branch_recall", "later_recall", "kept_sure")]
+        return [*shares, f"{row['kept_prob']['value']:.2f}"]
+
     for method in METHODS:
-        shares = [cell(real[method][key]) for key in ("branch_recall", "later_recall", "kept_sure")]
         scores = [points[method][seed] for seed in seeds if method in points]
         cells = (
-            *(f"`{method}`", *shares, f"{real[method]['kept_prob']['value']:.2f}"),
+            *(f"`{method}`", *kept(real[method])),
             *(f"{100 * place[method]['branch_recall']['value']:.1f}" for place in others),
             f"{statistics.mean(scores):.1f}" if scores else "",
         )
         lines.append("| " + " | ".join(cells) + " |")
+    cool = kept(placements("gsm8k-cool")["ict"])
+    lines.append("| " + " | ".join(["`ict`, temperature 0.6", *cool]) + " |||||")
     return "\n".join(lines)
 
 

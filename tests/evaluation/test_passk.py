@@ -64,7 +64,7 @@ def test_intervals_of_ratios_hold_the_truth() -> None:
         held += found.low <= 1 / 4 <= found.high
     assert held >= 94
     alike = mean_interval(np.repeat([0.0, 1.0], [30, 10]))
-    found = ratio_interval(np.repeat([0.0, 5.0], [30, 10]), np.full(40, 5.0))
+    found = ratio_interval(np.repeat([0.0, 5.0], [70, 10]), np.repeat([0.0, 5.0], 40))
     assert (found.low, found.high) == pytest.approx((alike.low, alike.high), abs=0.01)
 
 
