@@ -3,8 +3,9 @@
     python studies/ict/page.py
 
 strip.json is a group of SmolLM2-135M-Instruct at temperature 0.7, from the run of a step on the
-question: `ictcli train smollm2-360m-gsm8k task=sums.csv method=ict warmup=0 steps=1 prompts=2
-max_tokens=48 temperature=0.7`, then `ictcli inspect RUN --method ict --json`.
+question: `ictcli train smollm2-360m-gsm8k model=HuggingFaceTB/SmolLM2-135M-Instruct task=sums.csv
+method=ict warmup=0 steps=1 prompts=2 max_tokens=48 temperature=0.7`, then `ictcli inspect RUN
+--method ict --json`.
 """
 
 import csv
@@ -80,16 +81,16 @@ def table() -> str:
     """Return where each method keeps tokens and what training with it reached, as Markdown."""
     columns = [training.reached(name) for name in ("branch_recall", "pass@1")]
     heads = (
-        *("method", "GSM8K: branches kept, %", "sure, %", "mean p"),
-        *(f"{name}: branches kept, %" for name in (*BUILT_IN, "invoices")),
+        *("method", "GSM8K: branches, %", "sure, %", "mean p"),
+        *(f"{name}: branches, %" for name in (*BUILT_IN, "invoices")),
         "invoices: pass@1, %",
     )
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     real, others = placements("gsm8k"), [placements(name) for name in BUILT_IN]
 
     def kept(row: Row) -> list[str]:
-        shares = [cell(row[key]) for key in ("branch_recall", "kept_sure")]
-        return [*shares, f"{row['kept_prob']['value']:.2f}"]
+        sure = "0" if "max_prob" in row.get("method", "") else cell(row["kept_sure"])
+        return [cell(row["branch_recall"]), sure, f"{row['kept_prob']['value']:.2f}"]
 
     for method in METHODS:
         trained = [[points[method][seed] for seed in seeds] for points, seeds in columns
