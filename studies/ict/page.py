@@ -22,6 +22,7 @@ from scipy import stats
 HERE = Path(__file__).parent
 TASKS = {"chain-compare": "chain", "quickstart": "ledger (old)", "ledger-easy": "ledger-easy (old)"}
 PAIRS = (
+    ("grpo lr=8e-4", "grpo"),
     *(("ict", "grpo"), ("ict", "random"), ("random", "grpo"), ("entropy20", "grpo")),
     *(("ict max_prob=0.99", "ict"), ("ict max_prob=0.99", "random max_prob=0.99")),
 )
@@ -56,6 +57,8 @@ def differences() -> list[tuple[str, float, float, float]]:
         for one, other in PAIRS:
             first, second = found[recipe, one], found[recipe, other]
             gaps = [first[seed] - second[seed] for seed in first if seed in second]
+            if not gaps:
+                continue
             error = statistics.stdev(gaps) / len(gaps) ** 0.5
             half, mean = float(stats.t.ppf(0.975, len(gaps) - 1)) * error, statistics.mean(gaps)
             rows.append((f"{task}: {one} - {other}", mean, mean - half, mean + half))
