@@ -199,7 +199,8 @@ def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[
         if received:
             raise KeyboardInterrupt
         received.append(number)
-        with contextlib.suppress(OSError):  # on SIGHUP the terminal may be gone
+        # On SIGHUP the terminal may be gone; a line that is being written admits no other.
+        with contextlib.suppress(OSError, RuntimeError):
             say("Stopping after the current step; Ctrl-C again stops at once.")
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

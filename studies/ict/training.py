@@ -26,14 +26,14 @@ equivalent if the 90 % interval lies within 3 points. pass@4 and greedy accuracy
 without a test. With a standard deviation of 3.6 points of the paired differences, fifteen seeds
 find a difference of 3.5 points in four of five studies, before the correction.
 
+Also. Five seeds of `ict` with the paper's recipe (20 dense steps first, two updates a batch,
+temperature 0.6, KL and entropy bonus of 0.001), at the rate chosen for `ict`: described, not
+tested.
+
 End. Computing time ran out after three blocks, nine seeds, and after three of the five seeds with
 the paper's recipe. Tuning and seeds 0 to 5 ran on a CPU with AVX-512; seeds 6 to 8 and the paper's
 recipe on one without, from starts made anew there: pass@1 before training, of seeds 0 and 1, is the
 same on both.
-
-Also. Five seeds of `ict` with the paper's recipe (20 dense steps first, two updates a batch,
-temperature 0.6, KL and entropy bonus of 0.001), at the rate chosen for `ict`: described, not
-tested.
 """
 
 import csv
