@@ -228,11 +228,7 @@ def shares_prompts(model: Any) -> bool:
 
 
 def wanted_states(
-    model: Any,
-    heads: Sequence[Head],
-    ids: mx.array,
-    places: mx.array,
-    *prompts: mx.array,
+    model: Any, heads: Sequence[Head], ids: mx.array, places: mx.array, *prompts: mx.array
 ) -> mx.array:
     """Return the (N, H) states in front of the LM head at the flat `places` (N,). `prompts` are the
     fields of `ictcli.engine.packing.Prompts` if rows share prompts, else empty."""

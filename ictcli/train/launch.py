@@ -1,6 +1,7 @@
 """Start or resume a run: check it, build the engine, record the environment, handle Ctrl-C."""
 
 import contextlib
+import os
 import platform
 import signal
 import sys
@@ -199,9 +200,12 @@ def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[
         if received:
             raise KeyboardInterrupt
         received.append(number)
-        # On SIGHUP the terminal may be gone; a line that is being written admits no other.
-        with contextlib.suppress(OSError, RuntimeError):
-            say("Stopping after the current step; Ctrl-C again stops at once.")
+        text = "Stopping after the current step; Ctrl-C again stops at once."
+        with contextlib.suppress(OSError):  # on SIGHUP the terminal may be gone
+            try:
+                say(text)
+            except RuntimeError:  # the signal came while stderr was being written
+                os.write(2, f"\n{text}\n".encode())
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     caught = [n for n in numbers if signal.getsignal(n) != signal.SIG_IGN]  # nohup ignores SIGHUP

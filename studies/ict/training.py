@@ -171,8 +171,9 @@ def compared() -> None:
     """Print what each method reached, and the contrasts."""
     rows, (_, seeds) = runs("compared"), reached()
     names = ("pass@1 before", "pass@1", "pass@4", "greedy", "kept_sure", "branch_recall")
-    print("\n| method | lr | runs | " + ", % | ".join(names) + ", % | kept p | last entropy |")
-    print("|---" * 11 + "|")
+    others = ("kept_prob", "entropy first", "entropy last")
+    print("\n| " + " | ".join(["method", "lr", "runs", *(f"{n}, %" for n in names), *others]) + " |")
+    print("|---" * 12 + "|")
     for method in METHODS:
         of = [line for line in rows if line["method"] == method and int(line["seed"]) in seeds]
         if of:
@@ -180,9 +181,12 @@ def compared() -> None:
                      for name in names]  # fmt: skip
             rates = ", ".join(sorted({f"{float(line['lr']):g}" for line in of}))
             ends = [statistics.mean(float(line[name] or "nan") for line in of)
-                    for name in ("kept_prob", "entropy last")]  # fmt: skip
+                    for name in others]  # fmt: skip
             cells = [f"{mean:.1f}" for mean in means] + [f"{end:.3f}" for end in ends]
             print(f"| `{method}` | {rates} | {len(of)} | " + " | ".join(cells) + " |")
+    (after, seeds), (before, _) = reached(), reached("pass@1 before")
+    changes = contrast([after["ict"][seed] - before["ict"][seed] for seed in seeds])
+    print("\nict, change: {:+.1f} [{:+.1f}, {:+.1f}]".format(changes[0], *changes[1]))
     print("\n| contrast | points of pass@1 | p | Holm | sd | 90 % | equivalent |")
     print("|---" * 7 + "|")
     results = contrasts()
