@@ -172,7 +172,9 @@ def compared() -> None:
     rows, (_, seeds) = runs("compared"), reached()
     names = ("pass@1 before", "pass@1", "pass@4", "greedy", "kept_sure", "branch_recall")
     others = ("kept_prob", "entropy first", "entropy last")
-    print("\n| " + " | ".join(["method", "lr", "runs", *(f"{n}, %" for n in names), *others]) + " |")
+    print(
+        "\n| " + " | ".join(["method", "lr", "runs", *(f"{n}, %" for n in names), *others]) + " |"
+    )
     print("|---" * 12 + "|")
     for method in METHODS:
         of = [line for line in rows if line["method"] == method and int(line["seed"]) in seeds]
